@@ -1,0 +1,60 @@
+/* Shared declarations of the capture-time extension module `stator._frames`. */
+#ifndef STATOR_FRAMES_H
+#define STATOR_FRAMES_H
+
+#include "version.h"
+
+/* One Python frame that arrived in the hook and is executed by the interpreter in Python.
+   Subclassed in Python; the subclass adds the evaluation stack and friends. */
+typedef struct Frame {
+    PyObject_HEAD
+    _PyInterpreterFrame *frame; /* borrowed; NULL once the frame has left the hook */
+    _PyErr_StackItem *exc;      /* the exception state the user's code sees; borrowed */
+    struct Frame *outer;        /* the interpreted frame below; strong */
+    PyObject *error;            /* exception of the last failed native call; strong or NULL */
+    int lasti;                  /* index of the current instruction, in code units */
+    int yielded;                /* set by the interpreter when it leaves through a yield */
+    int fresh;                  /* first activation (not the resumption of a generator) */
+} Frame;
+
+/* What one thread knows about the capture it runs. */
+typedef struct Thread {
+    int armed;            /* native code runs on behalf of the captured program */
+    int capturing;        /* depth of captures on this thread */
+    Frame *top;           /* innermost interpreted frame; borrowed from the C stack */
+    PyObject *interpret;  /* called with a new Frame; borrowed from the capture */
+    PyObject *frame_type; /* subclass of Frame to instantiate; borrowed */
+    PyObject *abandoned;  /* stator's own exception on its way out; strong or NULL */
+    int user_recursion;   /* recursion budget of the captured program */
+    char *stack_limit;    /* lowest C stack address interpretation may reach */
+} Thread;
+
+extern _Thread_local Thread stator_thread;
+extern PyObject *stator_failed; /* returned by native calls that raised */
+extern PyObject *stator_unbound;
+extern PyTypeObject StatorFrameType;
+
+/* A span: native code runs for the captured program between enter and leave. */
+typedef struct Span {
+    _PyErr_StackItem *exc;
+    _PyInterpreterFrame *current;
+    int recursion;
+    int armed;
+} Span;
+
+void stator_span_enter(PyThreadState *ts, Span *span);
+void stator_span_leave(PyThreadState *ts, Span *span);
+PyObject *stator_span_result(PyObject *result);
+
+void stator_hook_install(void);
+void stator_hook_remove(void);
+int stator_skip_code(PyCodeObject *code);
+int stator_hook_ready(PyObject *module);
+int stator_frame_ready(PyObject *module);
+int stator_slots_ready(PyObject *module);
+extern PyMethodDef stator_span_methods[];
+extern PyMethodDef stator_lookup_methods[];
+extern PyMethodDef stator_slots_methods[];
+extern PyMethodDef stator_hook_methods[];
+
+#endif

@@ -1,0 +1,207 @@
+/* The frame hook: frames that native code starts on behalf of a captured program go to the interpreter. */
+#include "frames.h"
+#include <pthread.h>
+
+_Thread_local Thread stator_thread;
+static int armed_threads; /* spans now open over all threads; guarded by the GIL */
+static Py_ssize_t extra_index = -1;
+
+enum { CODE_TAKEN, CODE_SKIPPED, CODE_TRANSPARENT };
+
+static intptr_t code_mark(PyCodeObject *code) {
+    void *extra = NULL;
+    _PyCode_GetExtra((PyObject *)code, extra_index, &extra);
+    return (intptr_t)extra;
+}
+
+int stator_skip_code(PyCodeObject *code) { return code_mark(code) == CODE_SKIPPED; }
+
+/* Give CPython the call shape errors and the C stack it needs: interpretation nests several C calls per Python call. */
+static int stack_exhausted(void) {
+    char here;
+    if (!stator_thread.stack_limit) {
+        pthread_attr_t attributes;
+        void *base = NULL;
+        size_t size = 0;
+        if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+            pthread_attr_getstack(&attributes, &base, &size);
+            pthread_attr_destroy(&attributes);
+        }
+        stator_thread.stack_limit = base ? (char *)base + 512 * 1024 : (char *)1;
+    }
+    return &here < stator_thread.stack_limit;
+}
+
+/* New reference to the Frame for an arriving frame, or NULL with an error set. */
+static Frame *frame_arrives(PyThreadState *ts, _PyInterpreterFrame *raw) {
+    PyTypeObject *type = (PyTypeObject *)stator_thread.frame_type;
+    Frame *self = (Frame *)type->tp_alloc(type, 0);
+    if (!self) {
+        return NULL;
+    }
+    self->frame = raw;
+    self->exc = ts->exc_info;
+    self->outer = stator_thread.top;
+    Py_XINCREF(self->outer);
+    self->fresh = !frame_is_generator(raw) || frame_generator(raw)->gi_frame_state == FRAME_CREATED
+                  || raw->prev_instr <= _PyCode_CODE(raw->f_code) + raw->f_code->_co_firsttraceable - 1;
+    self->lasti = (int)(raw->prev_instr - _PyCode_CODE(raw->f_code));
+    if (PyErr_Occurred()) { /* generator.throw(): the exception to raise at the yield */
+        PyObject *type_, *value, *traceback;
+        PyErr_Fetch(&type_, &value, &traceback);
+        PyErr_NormalizeException(&type_, &value, &traceback);
+        if (traceback) {
+            PyException_SetTraceback(value, traceback);
+        }
+        self->error = value;
+        Py_XDECREF(type_);
+        Py_XDECREF(traceback);
+    }
+    return self;
+}
+
+/* Turn what the interpreter left in `self` into what CPython expects of an evaluated frame. Steals `result`. */
+static PyObject *frame_leaves(Frame *self, PyObject *result) {
+    if (!result) { /* stator itself failed: everything unwinds */
+        if (!stator_thread.abandoned) {
+            PyObject *type, *value, *traceback;
+            PyErr_Fetch(&type, &value, &traceback);
+            PyErr_NormalizeException(&type, &value, &traceback);
+            if (traceback) {
+                PyException_SetTraceback(value, traceback);
+            }
+            stator_thread.abandoned = value;
+            Py_XDECREF(type);
+            Py_XDECREF(traceback);
+        }
+        PyErr_SetNone(PyExc_SystemExit); /* a BaseException native code does not swallow */
+        return NULL;
+    }
+    if (self->yielded) {
+        frame_generator(self->frame)->gi_frame_state = FRAME_SUSPENDED;
+        return result;
+    }
+    if (result == stator_failed) {
+        PyObject *error = self->error;
+        self->error = NULL;
+        Py_DECREF(result);
+        PyObject *traceback = PyException_GetTraceback(error);
+        Py_INCREF(Py_TYPE(error));
+        PyErr_Restore((PyObject *)Py_TYPE(error), error, traceback);
+        return NULL;
+    }
+    return result;
+}
+
+static PyObject *interpret(PyThreadState *ts, _PyInterpreterFrame *raw) {
+    _PyErr_StackItem *user_exc = ts->exc_info;
+    _PyErr_StackItem own_exc = {.exc_value = NULL, .previous_item = user_exc};
+    _PyInterpreterFrame *caller = current_frame(ts);
+    Frame *self = frame_arrives(ts, raw);
+    if (!self) {
+        return frame_leaves(NULL, NULL);
+    }
+    raw->previous = caller;
+    if (!stator_thread.top) { /* the root: hide stator's own frames from the captured program */
+        while (raw->previous && stator_skip_code(raw->previous->f_code)) {
+            raw->previous = raw->previous->previous;
+        }
+    }
+    int recursion = ts->recursion_remaining, user_recursion = stator_thread.user_recursion;
+    stator_thread.user_recursion = recursion - 1;
+    stator_thread.top = self;
+    stator_thread.armed = 0;
+    stator_hook_remove();
+    ts->exc_info = &own_exc;
+    ts->recursion_remaining = 100000;
+
+    PyObject *result = PyObject_CallOneArg(stator_thread.interpret, (PyObject *)self);
+
+    Py_CLEAR(own_exc.exc_value);
+    ts->exc_info = user_exc;
+    ts->recursion_remaining = recursion;
+    stator_thread.user_recursion = user_recursion;
+    stator_thread.top = self->outer;
+    result = frame_leaves(self, result);
+    stator_hook_install();
+    stator_thread.armed = 1;
+    self->frame = NULL;
+    self->exc = NULL;
+    Py_DECREF(self);
+    return result;
+}
+
+static PyObject *hook(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag) {
+    if (!stator_thread.armed) {
+        return _PyEval_EvalFrameDefault(ts, raw, throwflag);
+    }
+    if (stator_thread.abandoned) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetNone(PyExc_SystemExit);
+        }
+        return NULL;
+    }
+    intptr_t mark = code_mark(raw->f_code);
+    if (mark == CODE_TRANSPARENT) {
+        return _PyEval_EvalFrameDefault(ts, raw, throwflag);
+    }
+    if (mark == CODE_SKIPPED) {
+        stator_thread.armed = 0;
+        PyObject *result = _PyEval_EvalFrameDefault(ts, raw, throwflag);
+        stator_thread.armed = 1;
+        return result;
+    }
+    int makes_generator = raw->f_code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
+    if (makes_generator && !frame_is_generator(raw)) { /* only as far as RETURN_GENERATOR */
+        return _PyEval_EvalFrameDefault(ts, raw, throwflag);
+    }
+    if (stator_thread.user_recursion <= 0 || ts->recursion_remaining <= 1 || stack_exhausted()) {
+        PyErr_Clear();
+        PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded");
+        return NULL;
+    }
+    return interpret(ts, raw);
+}
+
+void stator_hook_install(void) {
+    if (armed_threads++ == 0) {
+        _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), hook);
+    }
+}
+
+void stator_hook_remove(void) {
+    if (--armed_threads == 0) {
+        _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), _PyEval_EvalFrameDefault);
+    }
+}
+
+/* mark_code(code, mark): what the hook does with frames of this code. */
+static PyObject *mark_code(PyObject *module, PyObject *args) {
+    PyObject *code;
+    int mark;
+    if (!PyArg_ParseTuple(args, "O!i:mark_code", &PyCode_Type, &code, &mark)) {
+        return NULL;
+    }
+    if (_PyCode_SetExtra(code, extra_index, (void *)(intptr_t)mark) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+PyMethodDef stator_hook_methods[] = {
+    {"mark_code", mark_code, METH_VARARGS, "mark_code(code, TAKEN | SKIPPED | TRANSPARENT)"},
+    {NULL},
+};
+
+int stator_hook_ready(PyObject *module) {
+    extra_index = _PyEval_RequestCodeExtraIndex(NULL);
+    if (extra_index < 0) {
+        PyErr_SetString(PyExc_RuntimeError, "no free code-extra slot");
+        return -1;
+    }
+    if (PyModule_AddIntConstant(module, "TAKEN", CODE_TAKEN) < 0 || PyModule_AddIntConstant(module, "SKIPPED", CODE_SKIPPED) < 0
+        || PyModule_AddIntConstant(module, "TRANSPARENT", CODE_TRANSPARENT) < 0) {
+        return -1;
+    }
+    return PyModule_AddFunctions(module, stator_hook_methods);
+}

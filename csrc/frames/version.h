@@ -1,0 +1,29 @@
+/* The only place of this module that knows CPython versions. */
+#ifndef STATOR_FRAMES_VERSION_H
+#define STATOR_FRAMES_VERSION_H
+
+#define PY_SSIZE_T_CLEAN
+#define Py_BUILD_CORE 1
+#include <Python.h>
+#undef _PyGC_FINALIZED /* defined twice by the internal headers */
+#include <frameobject.h>
+#include <structmember.h>
+#include <internal/pycore_frame.h>
+#include <internal/pycore_interp.h>
+#include <internal/pycore_pystate.h>
+
+#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000
+#error "stator._frames has tables for Python 3.11 only"
+#endif
+
+static inline _PyInterpreterFrame *current_frame(PyThreadState *ts) { return ts->cframe->current_frame; }
+static inline void set_current_frame(PyThreadState *ts, _PyInterpreterFrame *f) { ts->cframe->current_frame = f; }
+static inline int frame_is_generator(_PyInterpreterFrame *f) { return f->owner == FRAME_OWNED_BY_GENERATOR; }
+static inline PyGenObject *frame_generator(_PyInterpreterFrame *f) {
+    return (PyGenObject *)((char *)f - offsetof(PyGenObject, gi_iframe));
+}
+static inline int frame_started(_PyInterpreterFrame *f) {
+    return f->prev_instr >= _PyCode_CODE(f->f_code);
+}
+
+#endif

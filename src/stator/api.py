@@ -1,0 +1,147 @@
+"""What users call: `compile` with torch.compile's signature, and a few switches."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any, overload
+
+from torch import nn
+
+from .errors import InvalidArgument
+from .options import Backend, Options, make_options
+from .report import events
+from .runtime.compiling import exclude
+from .runtime.compiling import is_compiling as is_compiling
+from .runtime.modules import compiled_module
+
+Function = Callable[..., Any]
+
+
+@overload
+def compile(
+    model: Function,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Backend = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Function: ...
+
+
+@overload
+def compile(
+    model: None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Backend = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Callable[[Function], Function]: ...
+
+
+def compile(
+    model: Function | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Backend = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Function | Callable[[Function], Function]:
+    """Compiles a function, method, module, class of callables or any callable; without one, makes a decorator.
+
+    Args:
+        model: what to compile.
+        fullgraph: raise `stator.Unsupported` where the program cannot be captured as one graph.
+        dynamic: True: sizes are symbolic from the start; False: never; None: those that were seen to change.
+        backend: `"inductor"`, `"aot_eager"`, `"eager"`, the name of an installed backend, or a callable
+            `(GraphModule, example_inputs) -> callable`.
+        mode: a named set of Inductor options, such as `"reduce-overhead"`.
+        options: settings for the backend, and `recompile_limit` (8) for stator itself.
+        disable: give `model` back as it is.
+    """
+    settings = make_options(
+        fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
+    )
+    if model is None:
+        return partial(_compile, options=settings)
+    return _compile(model, settings)
+
+
+def _compile(model: Any, options: Options) -> Any:
+    """Compiles what the kind of `model` calls for."""
+    if not callable(model):
+        raise InvalidArgument(
+            f"stator.compile needs something that can be called (function, method, nn.Module), "
+            f"got {model!r:.60} ({type(model).__name__})"
+        )
+    return model if options.disable else _apply(partial(make_compiled, options=options), model)
+
+
+def make_compiled(fn: Function, options: Options) -> Function:
+    """The compiled form of one callable."""
+    from .runtime import capture  # the compiler itself: not before something is compiled
+
+    return capture.make_compiled(fn, options)
+
+
+def _apply(wrap: Callable[[Function], Function], model: Any) -> Any:
+    """Puts `wrap` around what a call of `model` runs."""
+    if isinstance(model, nn.Module):
+        return compiled_module(model, wrap)
+    if inspect.isclass(model):
+        return _apply_to_class(wrap, model)
+    return wrap(model)
+
+
+def _apply_to_class(wrap: Callable[[Function], Function], cls: type) -> type:
+    """Calls of instances go through `wrap`; making instances stays as it is."""
+    method = next((base.__dict__["__call__"] for base in cls.__mro__ if "__call__" in base.__dict__), None)
+    if method is None:
+        raise InvalidArgument(f"instances of class {cls.__qualname__} cannot be called: there is nothing to compile")
+    cls.__call__ = wrap(method)  # type: ignore[method-assign]
+    return cls
+
+
+@overload
+def disable(fn: Function, recursive: bool = True, *, reason: str | None = None) -> Function: ...
+
+
+@overload
+def disable(
+    fn: None = None, recursive: bool = True, *, reason: str | None = None
+) -> Callable[[Function], Function]: ...
+
+
+def disable(
+    fn: Function | None = None, recursive: bool = True, *, reason: str | None = None
+) -> Function | Callable[[Function], Function]:
+    """Excludes a function, module or class from capture, and by default all that it calls.
+
+    With `recursive=False` only the function itself runs uncompiled; what it calls may be captured.
+    """
+    if fn is None:
+        return partial(disable, recursive=recursive, reason=reason)
+    if not callable(fn):
+        raise InvalidArgument(f"stator.disable needs something that can be called, got {fn!r:.60}")
+    return _apply(partial(exclude, recursive=recursive, reason=reason), fn)
+
+
+def reset() -> None:
+    """Forgets everything that was compiled, and sets the statistics back."""
+    if capture := sys.modules.get("stator.runtime.capture"):
+        capture.reset()
+    events.reset()
+
+
+def stats() -> dict[str, Any]:
+    """Counts since the last reset: frames captured and skipped, breaks, graphs, recompiles; and captured codes."""
+    return events.stats()

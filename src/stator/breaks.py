@@ -1,0 +1,268 @@
+"""The one table of reasons why code cannot be captured: stable ids, explanation, remedy.
+
+An id is a readable slug. It never changes its meaning and is never used again for another one;
+error messages, events, logs and the pages in `docs/breaks/` all refer to it.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """One reason for a break; the texts may name fields in braces, which are filled when known."""
+
+    id: str
+    title: str
+    explanation: str
+    remedy: str
+
+
+class _Fields(dict[str, Any]):
+    """Fields of a template; one that nobody gave reads as a plain word instead of failing."""
+
+    def __missing__(self, key: str) -> str:
+        return f"this {key.replace('_', ' ')}"
+
+
+def fill(template: str, fields: Mapping[str, Any]) -> str:
+    """Replaces the `{names}` of a template by fields."""
+    return string.Formatter().vformat(template, (), _Fields(fields))
+
+
+_ROWS = (
+    # Values that only the running program knows.
+    Break(
+        "data-dependent-branch",
+        "branch on the value of a tensor",
+        "Which way the program goes depends on the data in a tensor, and capture only knows its shape and type.",
+        "Use torch.where or torch.cond, or take the decision outside of the compiled function.",
+    ),
+    Break(
+        "data-dependent-value",
+        "the data of a tensor as a Python value",
+        "{function} turns tensor data into a Python value, and capture only knows the tensor's shape and type.",
+        "Keep the value in a tensor, or read it outside of the compiled function.",
+    ),
+    Break(
+        "data-dependent-shape",
+        "an operation whose result shape depends on data",
+        "The shape of the result of {function} depends on the data in its input.",
+        "Use a form with a fixed result shape (torch.where, masking), or do it outside of the compiled function.",
+    ),
+    # Native code.
+    Break(
+        "native-unknown",
+        "call of a native function stator knows nothing about",
+        "{function} is implemented in C, and nothing says whether it can run at capture time without effects.",
+        "Call it outside of the compiled function, or wrap it in a torch.library custom operator.",
+    ),
+    Break(
+        "native-effect",
+        "call of a native function with an effect outside",
+        "{function} changes something outside of the program (files, processes, interpreter state).",
+        "Call it outside of the compiled function, or exclude the calling function with stator.disable.",
+    ),
+    Break(
+        "native-impure",
+        "call of a native function whose result changes from call to call",
+        "{function} reads the world (time, randomness, environment), so its result cannot be kept in a compiled entry.",
+        "Compute it before the compiled function and pass the result as an argument.",
+    ),
+    Break(
+        "native-outside-object",
+        "native access to an object from outside",
+        "{function} reads or changes an outside object behind the interpreter's back.",
+        "Read the attributes or items in Python code, or pass them as arguments.",
+    ),
+    Break(
+        "native-callback",
+        "native code on the stack",
+        "The breaking operation runs below native code ({function}), which cannot be resumed in the middle.",
+        "Move the operation out of the callback.",
+    ),
+    # The boundary.
+    Break(
+        "outside-type",
+        "an outside value of a kind that cannot enter capture",
+        "{type} objects have no importer: their state cannot be guarded or copied.",
+        "Pass the parts that are needed as plain values or tensors.",
+    ),
+    Break(
+        "outside-write",
+        "a write to an outside object that cannot be replayed",
+        "The change of {target} cannot be performed after the graph ran.",
+        "Return the new value and store it outside of the compiled function.",
+    ),
+    Break(
+        "outside-iterator",
+        "an iterator or generator that existed before the call",
+        "{type} objects hide their position, so consuming one cannot be guarded and replayed.",
+        "Make the iterator inside the compiled function, or pass a list.",
+    ),
+    Break(
+        "outside-changed",
+        "an outside object changed while it was being captured",
+        "{target} changed between two reads of one capture, by another thread or a finalizer.",
+        "Do not change objects that the compiled function reads while it is being compiled.",
+    ),
+    Break(
+        "cannot-rebuild",
+        "an object that cannot be made again by the compiled code",
+        "An object of type {type} is returned or stored outside, but there is no recipe to rebuild it.",
+        "Return its parts, or make the object outside of the compiled function.",
+    ),
+    Break(
+        "tensor-escaped",
+        "a traced tensor survived the capture",
+        "A stand-in for a tensor is still referenced after capture: native code or a cache kept it.",
+        "Do not store tensors in caches (such as functools.lru_cache) inside the compiled function.",
+    ),
+    Break(
+        "identity-observed",
+        "the identity of an object made during capture is used as a value",
+        "{function} observes an address that the compiled code cannot reproduce.",
+        "Use a counter or a name instead of id().",
+    ),
+    # Tensors.
+    Break(
+        "tensor-operation",
+        "a tensor operation that cannot be recorded",
+        "{function} cannot be recorded in a graph.",
+        "Use another operation, or call it outside of the compiled function.",
+    ),
+    Break(
+        "tensor-subclass",
+        "a tensor subclass that cannot be traced",
+        "{type} defines its own behaviour for tensor operations that capture does not follow.",
+        "Unwrap it to plain tensors before the compiled function.",
+    ),
+    Break(
+        "tensor-mode",
+        "an active torch mode",
+        "{type} is active and would see other operations than in eager.",
+        "Leave the mode before calling the compiled function.",
+    ),
+    Break(
+        "tensor-numpy",
+        "tensor memory handed to foreign code",
+        "{function} gives the memory of a tensor to code outside of torch.",
+        "Convert outside of the compiled function.",
+    ),
+    Break(
+        "tensor-metadata",
+        "a change of tensor metadata that cannot be recorded",
+        "{function} changes the shape, storage or autograd state of a tensor that exists outside.",
+        "Make a new tensor instead of changing this one.",
+    ),
+    Break(
+        "autograd",
+        "autograd used inside the compiled function",
+        "{function} runs or inspects the autograd graph, which does not exist while capturing.",
+        "Run backward outside of the compiled function.",
+    ),
+    Break(
+        "random-state",
+        "random state that cannot be recorded",
+        "{function} reads or changes the state of a random generator outside of the graph.",
+        "Seed outside of the compiled function, or draw from torch's default generator.",
+    ),
+    Break(
+        "symbolic-value",
+        "a symbolic size where a number is needed",
+        "{function} needs the value of a symbolic size.",
+        "Mark the dimension static, or compute with the size in torch or plain arithmetic only.",
+    ),
+    # Frames and the interpreter.
+    Break(
+        "disabled-function",
+        "call of a function excluded from capture",
+        "{function} was excluded by stator.disable or torch.compiler.disable.",
+        "Remove the exclusion, or do not require a full graph.",
+    ),
+    Break(
+        "frame-inspection",
+        "inspection of frames or tracing of execution",
+        "{function} looks at or changes the running frames, which are different ones in compiled code.",
+        "Move the inspection out of the compiled function.",
+    ),
+    Break(
+        "generator-escapes",
+        "a running generator or coroutine leaves the compiled function",
+        "The frame of {function} is suspended and cannot be rebuilt by the compiled code.",
+        "Consume the generator inside, for example with list(...), or create it outside.",
+    ),
+    Break(
+        "async",
+        "asynchronous code that needs an event loop",
+        "{function} awaits something that is not driven inside the compiled function.",
+        "Await outside of the compiled function.",
+    ),
+    Break(
+        "thread",
+        "threads and locks",
+        "{function} starts, joins or synchronises threads.",
+        "Do it outside of the compiled function.",
+    ),
+    Break(
+        "finalizer",
+        "a finalizer or weak-reference callback would run",
+        "An object with a finalizer dies while it is being captured, at a point the compiled code cannot reproduce.",
+        "Keep the object alive until after the compiled function.",
+    ),
+    Break(
+        "deep-recursion",
+        "recursion deeper than capture can follow",
+        "The captured program recurses deeper than the recursion limit leaves room for.",
+        "Use a loop, or raise the limit with sys.setrecursionlimit.",
+    ),
+    Break(
+        "too-long",
+        "a program too long to interpret",
+        "Capture executed very many instructions without an end in sight: a long loop in plain Python.",
+        "Move the loop out of the compiled function, or exclude it with stator.disable.",
+    ),
+    Break(
+        "opcode",
+        "a bytecode instruction that is not implemented",
+        "The instruction {opcode} has no implementation in the interpreter.",
+        "Please report it with the source line shown.",
+    ),
+    Break(
+        "lazy-module",
+        "a module whose parameters do not exist yet",
+        "{type} makes its parameters on the first call, so that call runs without being compiled.",
+        "Run the model once before compiling it.",
+    ),
+    Break(
+        "nothing-to-call",
+        "a callable without Python code to capture",
+        "{function} has no Python frame of its own.",
+        "Compile the Python function that calls it.",
+    ),
+    # The compiler itself.
+    Break(
+        "recompile-limit",
+        "too many compilations of one function",
+        "{function} was compiled for {limit} different situations, and the next one differs again.",
+        "Look at the reasons with STATOR_LOGS=recompiles and pass what varies as a tensor.",
+    ),
+    Break(
+        "internal-error",
+        "an error inside stator",
+        "Capture failed for a reason that is not the program's fault.",
+        "Please report it with the traceback shown.",
+    ),
+)
+
+BREAKS: dict[str, Break] = {row.id: row for row in _ROWS}
+
+
+def lookup(break_id: str) -> Break:
+    """The row of an id; an id without a row gets one that says just its name."""
+    row = BREAKS.get(break_id)
+    return row or Break(break_id, break_id.replace("-", " "), "", "Exclude the function with stator.disable.")

@@ -1,0 +1,1 @@
+"""Code objects: decoding and the tables that depend on the Python version."""

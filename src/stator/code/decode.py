@@ -1,0 +1,95 @@
+"""Decodes a code object once into what the interpreter dispatches on."""
+
+from __future__ import annotations
+
+import dis
+from types import CodeType
+from typing import Any, Callable, NamedTuple
+
+from stator.code import tables311 as tables
+
+Handler = Callable[[Any, Any], "int | None"]
+
+
+class Protected(NamedTuple):
+    """One row of the exception table, in code units."""
+
+    start: int
+    end: int
+    target: int
+    depth: int
+    lasti: bool
+
+
+class CodeInfo:
+    """Everything about one code object that does not change between its frames."""
+
+    __slots__ = ("code", "ops", "names", "fast", "slots", "cells", "first_free", "argcount", "protected", "silent", "locals_at")
+
+    def __init__(self, code: CodeType, handlers: dict[str, Handler]) -> None:
+        self.code = code
+        self.slots = code.co_varnames + tuple(n for n in code.co_cellvars if n not in code.co_varnames) + code.co_freevars
+        self.fast = len(self.slots)
+        self.first_free = self.fast - len(code.co_freevars)
+        self.argcount = (
+            code.co_argcount
+            + code.co_kwonlyargcount
+            + bool(code.co_flags & 0x04)  # *args
+            + bool(code.co_flags & 0x08)  # **kwargs
+        )
+        self.protected = tuple(exception_table(code))
+        self.names = [name for name, _, _ in units(code)]
+        self.ops = [
+            (handlers[name], tables.ARGUMENTS.get(name, tables.plain)(self, arg, following), following)
+            for name, arg, following in units(code)
+        ]
+
+    def handler(self, unit: int) -> Protected | None:
+        """The innermost protected range that holds the instruction."""
+        for row in self.protected:
+            if row.start <= unit < row.end:
+                return row
+        return None
+
+
+def units(code: CodeType) -> list[tuple[str, int, int]]:
+    """(name, argument, next unit) for each code unit; prefixes and caches stand for the instruction they belong to."""
+    raw = code.co_code
+    result: list[tuple[str, int, int]] = []
+    pending, extended = 0, 0
+    count = len(raw) // 2
+    skip_until = 0
+    for unit in range(count):
+        opcode, low = raw[2 * unit], raw[2 * unit + 1]
+        name = dis.opname[opcode]
+        if unit < skip_until:
+            result.append(("CACHE", 0, unit + 1))
+            continue
+        if name == "EXTENDED_ARG":
+            extended = (extended << 8) | low
+            pending += 1
+            continue
+        arg = (extended << 8) | low
+        skip_until = unit + 1 + tables.CACHES.get(name, 0)
+        result.extend([(name, arg, skip_until)] * (pending + 1))
+        pending = extended = 0
+    return result
+
+
+def exception_table(code: CodeType) -> list[Protected]:
+    """The rows of co_exceptiontable: numbers in base 64, most significant digit first."""
+    digits = iter(code.co_exceptiontable)
+
+    def number(first: int) -> int:
+        value = first & 63
+        while first & 64:
+            first = next(digits)
+            value = value << 6 | first & 63
+        return value
+
+    rows = []
+    for first in digits:
+        start = number(first)
+        length, target, flags = (number(next(digits)) for _ in range(3))
+        rows.append(Protected(start, start + length, target, flags >> 1, bool(flags & 1)))
+    return rows

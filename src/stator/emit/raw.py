@@ -1,0 +1,147 @@
+"""Reading classes and instances through C slots only, so that no user code runs."""
+
+from __future__ import annotations
+
+import keyword
+import types
+from collections.abc import Container, Iterator
+from typing import Any
+
+_type: Any = type.__dict__
+mro = _type["__mro__"].__get__
+bases = _type["__bases__"].__get__
+base = _type["__base__"].__get__
+class_dict = _type["__dict__"].__get__
+class_name = _type["__name__"].__get__
+class_qualname = _type["__qualname__"].__get__
+flags = _type["__flags__"].__get__
+basicsize = _type["__basicsize__"].__get__
+dictoffset = _type["__dictoffset__"].__get__
+
+HEAP_TYPE = 1 << 9
+IMMUTABLE_TYPE = 1 << 8
+POINTER = 8
+ABSENT: Any = type("Absent", (), {"__slots__": (), "__repr__": lambda self: "ABSENT"})()
+
+# Types whose attribute access is CPython's generic one, although they carry slot wrappers of their own.
+_GENERIC_ATTRIBUTES = (object, BaseException, types.FunctionType, types.SimpleNamespace)
+_DICT_DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+
+
+def is_a(obj: object, cls: type) -> bool:
+    """isinstance by layout: `__class__` and `__instancecheck__` are not asked."""
+    return derives(type(obj), cls)
+
+
+def derives(cls: type, ancestor: type) -> bool:
+    return any(step is ancestor for step in mro(cls))
+
+
+def lookup(cls: type, name: str) -> Any:
+    """The class attribute, without descriptors and without the metaclass."""
+    for step in mro(cls):
+        found = class_dict(step).get(name, ABSENT)
+        if found is not ABSENT:
+            return found
+    return ABSENT
+
+
+def slot_members(cls: type) -> list[tuple[str, Any]]:
+    """The member descriptors that `__slots__` of this very class made."""
+    seen: list[Any] = []
+    members = []
+    for name, value in class_dict(cls).items():
+        if type(value) is types.MemberDescriptorType and value.__objclass__ is cls and not any(value is other for other in seen):
+            seen.append(value)
+            members.append((name, value))
+    return members
+
+
+def adds_only_python_state(cls: type) -> bool:
+    """Is everything that cls adds to its base's memory layout a `__dict__`, `__weakref__` or slots?"""
+    if not flags(cls) & HEAP_TYPE or flags(cls) & IMMUTABLE_TYPE:
+        return False
+    parent = base(cls)
+    names = class_dict(cls)
+    added = len(slot_members(cls)) + ("__weakref__" in names)
+    if dictoffset(cls) > 0 and not dictoffset(parent):
+        added += 1
+    return basicsize(cls) - basicsize(parent) == added * POINTER
+
+
+def solid_base(cls: type, known: Container[int]) -> type:
+    """The nearest class along `__base__` with a recipe of its own (by id), else the nearest one with C state."""
+    while id(cls) not in known and cls is not object and adds_only_python_state(cls):
+        cls = base(cls)
+    return cls
+
+
+def slots(obj: object, solid: type) -> Iterator[tuple[Any, object]]:
+    """(member descriptor, value) of every filled slot between type(obj) and its solid base, base class first."""
+    chain = []
+    step = type(obj)
+    while step is not solid:
+        chain.append(step)
+        step = base(step)
+    for owner in reversed(chain):
+        for _, member in slot_members(owner):
+            try:
+                yield member, member.__get__(obj, owner)
+            except AttributeError:
+                continue
+
+
+def instance_dict(obj: object) -> tuple[Any, Any]:
+    """(the `__dict__` of obj, the descriptor that gives it), or (None, None)."""
+    for step in mro(type(obj)):
+        descriptor = class_dict(step).get("__dict__")
+        if type(descriptor) in _DICT_DESCRIPTORS:
+            try:
+                return descriptor.__get__(obj, step), descriptor
+            except (AttributeError, TypeError):
+                continue
+    return None, None
+
+
+def is_data_descriptor(value: object) -> bool:
+    cls = type(value)
+    return lookup(cls, "__set__") is not ABSENT or lookup(cls, "__delete__") is not ABSENT
+
+
+def _is_generic(cls: type, method: str) -> bool:
+    wrapper = lookup(cls, method)
+    return type(wrapper) is types.WrapperDescriptorType and any(wrapper.__objclass__ is step for step in _GENERIC_ATTRIBUTES)
+
+
+def is_name(name: object) -> bool:
+    return type(name) is str and name.isidentifier() and not keyword.iskeyword(name)
+
+
+def stores_plainly(cls: type, name: object) -> bool:
+    """Does `x.name = v` do nothing but put v into the instance `__dict__`?"""
+    if not is_name(name) or not _is_generic(cls, "__setattr__") or not _is_generic(cls, "__delattr__"):
+        return False
+    found = lookup(cls, name)  # type: ignore[arg-type]
+    return found is ABSENT or not is_data_descriptor(found)
+
+
+def stores_through(cls: type, name: str, descriptor: object) -> bool:
+    """Does `x.name = v` go to exactly this data descriptor?"""
+    return is_name(name) and _is_generic(cls, "__setattr__") and lookup(cls, name) is descriptor
+
+
+def reads_dict_plainly(cls: type, descriptor: object) -> bool:
+    """Does `x.__dict__` give the instance `__dict__` without user code?"""
+    return _is_generic(cls, "__getattribute__") and lookup(cls, "__dict__") is descriptor
+
+
+def hash_reads_contents(key: object) -> bool:
+    """Does hash(key) look at more than the key's identity and its immutable value?"""
+    method = lookup(type(key), "__hash__")
+    return not (type(method) is types.WrapperDescriptorType and id(method.__objclass__) in _PLAIN_HASHES)
+
+
+_PLAIN_HASHES = {
+    id(cls)
+    for cls in (object, int, float, complex, str, bytes, type(None), type, types.CodeType, range, types.BuiltinFunctionType)
+}

@@ -1,0 +1,1 @@
+"""The interpreter: executes bytecode on real values."""

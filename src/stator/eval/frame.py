@@ -1,0 +1,54 @@
+"""The interpreter's view of one running frame, and how user exceptions travel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stator import _frames
+from stator._frames import FAILED, UNBOUND
+
+if TYPE_CHECKING:
+    from stator.code.decode import CodeInfo
+
+RETURN = -1  # an opcode handler's answer: the frame is done, `result` holds the value
+
+
+class Raised(BaseException):
+    """The captured program raised; the exception is `frame.error`. Never leaves the interpreter loop."""
+
+
+RAISED = Raised()
+RERAISED = Raised()  # the traceback is complete already
+
+
+class Frame(_frames.Frame):
+    """A CPython frame plus the evaluation stack; created by the hook."""
+
+    __slots__ = ("stack", "locals", "info", "world", "names_", "globals_", "builtins_", "result", "kwnames")
+
+    stack: list[Any]
+    locals: list[Any]
+    info: CodeInfo
+    world: Any
+    result: Any
+    kwnames: tuple[str, ...]
+
+
+def throw(frame: Frame, error: BaseException) -> Any:
+    """Raise an exception that the interpreter itself made, with the context CPython would give it."""
+    handled = frame.topmost
+    if handled is not None and handled is not error and error.__context__ is None:
+        error.__context__ = handled
+    frame.error = error
+    raise RAISED
+
+
+def native(frame: Frame, function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call for the captured program; its exceptions become `Raised`."""
+    result = _frames.native(function, *args, **kwargs)
+    if result is FAILED:
+        raise RAISED
+    return result
+
+
+__all__ = ["FAILED", "RAISED", "RERAISED", "RETURN", "UNBOUND", "Frame", "Raised", "native", "throw"]

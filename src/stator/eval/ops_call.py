@@ -1,0 +1,150 @@
+"""Calls, attributes, functions, classes and imports."""
+
+from __future__ import annotations
+
+import operator
+import builtins
+from types import FunctionType
+from typing import Any
+
+from stator.eval.frame import UNBOUND, Frame, native, throw
+from stator.eval.opcodes import micro, op
+from stator.eval.ops_build import take
+
+SETITEM = operator.setitem
+
+
+@op("LOAD_ATTR")
+def load_attr(f: Frame, name: str) -> None:
+    f.stack[-1] = f.world.load_attr(f, f.stack[-1], name)
+
+
+@op("LOAD_METHOD")
+def load_method(f: Frame, name: str) -> None:
+    function, receiver = f.world.load_method(f, f.stack[-1], name)
+    if receiver is UNBOUND:
+        f.stack[-1:] = [UNBOUND, function]
+    else:
+        f.stack[-1:] = [function, receiver]
+
+
+@op("STORE_ATTR")
+def store_attr(f: Frame, name: str) -> None:
+    value, target = take(f, 2)
+    f.world.store_attr(f, target, name, value)
+
+
+@op("DELETE_ATTR")
+def delete_attr(f: Frame, name: str) -> None:
+    f.world.store_attr(f, f.stack.pop(), name, UNBOUND)
+
+
+@op("KW_NAMES")
+def kw_names(f: Frame, names: tuple[str, ...]) -> None:
+    f.kwnames = names
+
+
+@op("CALL")
+def call(f: Frame, count: int) -> None:
+    stack = f.stack
+    base = len(stack) - count - 2
+    first = stack[base]
+    if first is UNBOUND:
+        function, args = stack[base + 1], stack[base + 2 :]
+    else:
+        function, args = first, stack[base + 1 :]
+    del stack[base:]
+    names = f.kwnames
+    if names:
+        f.kwnames = ()
+        split = len(args) - len(names)
+        kwargs = dict(zip(names, args[split:]))
+        del args[split:]
+        stack.append(f.world.call(f, function, args, kwargs))
+    else:
+        stack.append(f.world.call(f, function, args, None))
+
+
+@op("CALL_FUNCTION_EX")
+def call_function_ex(f: Frame, flags: int) -> None:
+    kwargs = f.stack.pop() if flags & 1 else None
+    args = f.stack.pop()
+    function = f.stack.pop()
+    if f.stack and f.stack[-1] is UNBOUND:
+        del f.stack[-1]
+    if type(args) is not tuple:
+        args = native(f, STAR_ARGS, function, f.world.whole(args))
+    if kwargs is not None and type(kwargs) is not dict:
+        kwargs = native(f, dict, kwargs)
+    f.stack.append(f.world.call(f, function, list(args), kwargs))
+
+
+def star_args(function: Any, args: Any) -> tuple[Any, ...]:
+    """tuple(args), with the message CPython gives for `f(*args)`."""
+    return tuple([*args])
+
+
+STAR_ARGS = star_args
+
+
+@op("MAKE_FUNCTION")
+def make_function(f: Frame, flags: int) -> None:
+    code = f.stack.pop()
+    closure = f.stack.pop() if flags & 8 else None
+    annotations = f.stack.pop() if flags & 4 else None
+    kwdefaults = f.stack.pop() if flags & 2 else None
+    defaults = f.stack.pop() if flags & 1 else None
+    function = FunctionType(code, f.globals, code.co_name, defaults, closure)
+    function.__qualname__ = code.co_qualname
+    if kwdefaults is not None:
+        function.__kwdefaults__ = kwdefaults
+    if annotations is not None:
+        pairs = annotations
+        function.__annotations__ = dict(zip(pairs[::2], pairs[1::2])) if type(pairs) is tuple else pairs
+    module = f.world.namespace_get(f.globals, "__name__")
+    if module is not UNBOUND:
+        function.__module__ = module
+    f.world.inside_function(function)
+    f.stack.append(function)
+
+
+@op("LOAD_BUILD_CLASS")
+def load_build_class(f: Frame, arg: Any) -> None:
+    value = f.world.namespace_get(f.builtins, "__build_class__")
+    if value is UNBOUND:
+        throw(f, NameError("__build_class__ not found"))
+    f.stack.append(value)
+
+
+@op("IMPORT_NAME")
+def import_name(f: Frame, name: str) -> None:
+    level, fromlist = take(f, 2)
+    f.stack.append(f.world.import_name(f, name, fromlist, level))
+
+
+@op("IMPORT_FROM")
+def import_from(f: Frame, name: str) -> None:
+    f.stack.append(f.world.import_from(f, f.stack[-1], name))
+
+
+@op("IMPORT_STAR")
+def import_star(f: Frame, arg: Any) -> None:
+    f.world.import_star(f, f.stack.pop())
+
+
+@op("SETUP_ANNOTATIONS")
+def setup_annotations(f: Frame, arg: Any) -> None:
+    namespace = f.names
+    if type(namespace) is dict:
+        if f.world.namespace_get(namespace, "__annotations__") is UNBOUND:
+            f.world.namespace_set(namespace, "__annotations__", {})
+    elif f.world.mapping_get(f, namespace, "__annotations__") is UNBOUND:
+        native(f, SETITEM, namespace, "__annotations__", {})
+
+
+@op("PRINT_EXPR")
+def print_expr(f: Frame, arg: Any) -> None:
+    import sys
+
+    f.world.call(f, sys.displayhook, [f.stack.pop()], None)
+

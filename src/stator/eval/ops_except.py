@@ -1,0 +1,60 @@
+"""Exceptions, `with`, and what re-raises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stator import _frames
+from stator._frames import FAILED
+from stator.code.micro import opcode_function
+from stator.eval.frame import RAISED, RERAISED, UNBOUND, Frame
+from stator.eval.opcodes import micro, op, run_micro
+
+
+@op("PUSH_EXC_INFO")
+def push_exc_info(f: Frame, arg: Any) -> None:
+    error = f.stack[-1]
+    f.stack[-1:] = [f.handled, error]
+    f.handled = error
+
+
+@op("POP_EXCEPT")
+def pop_except(f: Frame, arg: Any) -> None:
+    f.handled = f.stack.pop()
+
+
+@op("RERAISE")
+def reraise(f: Frame, depth: int) -> None:
+    if depth:
+        f.lasti = f.stack[-1 - depth]
+    f.error = f.stack.pop()
+    raise RERAISED
+
+
+@op("RAISE_VARARGS")
+def raise_varargs(f: Frame, count: int) -> None:
+    cause = f.stack.pop() if count > 1 else UNBOUND
+    error = f.stack.pop() if count else UNBOUND
+    result = _frames.native(_frames.do_raise, error, cause)
+    assert result is FAILED
+    raise RAISED
+
+
+@op("LOAD_ASSERTION_ERROR")
+def load_assertion_error(f: Frame, arg: Any) -> None:
+    f.stack.append(AssertionError)
+
+
+@op("WITH_EXCEPT_START")
+def with_except_start(f: Frame, arg: Any) -> None:
+    values = f.stack[-4:]
+    f.stack.extend(values)
+    result = run_micro(f, opcode_function("WITH_EXCEPT_START", 0, 4, 5), 4)
+    f.stack.append(result[-1])
+
+
+micro("CHECK_EXC_MATCH", lambda n: 2, lambda n: 2)
+micro("CHECK_EG_MATCH", lambda n: 2, lambda n: 2)
+micro("PREP_RERAISE_STAR", lambda n: 2, lambda n: 1)
+micro("BEFORE_WITH", lambda n: 1, lambda n: 2)
+micro("BEFORE_ASYNC_WITH", lambda n: 1, lambda n: 2)

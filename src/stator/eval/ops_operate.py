@@ -1,0 +1,168 @@
+"""Operators, subscripts, comparisons, truth and jumps."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from stator._frames import FAILED
+from stator._frames import native as run_native
+from stator.code.tables311 import BINARY_OPERATORS
+from stator.eval.frame import RAISED, RETURN, Frame
+from stator.eval.opcodes import op
+
+_BINARY = {
+    "ADD": operator.add, "AND": operator.and_, "FLOOR_DIVIDE": operator.floordiv, "LSHIFT": operator.lshift,
+    "MATRIX_MULTIPLY": operator.matmul, "MULTIPLY": operator.mul, "REMAINDER": operator.mod, "OR": operator.or_,
+    "POWER": operator.pow, "RSHIFT": operator.rshift, "SUBTRACT": operator.sub, "TRUE_DIVIDE": operator.truediv,
+    "XOR": operator.xor, "INPLACE_ADD": operator.iadd, "INPLACE_AND": operator.iand,
+    "INPLACE_FLOOR_DIVIDE": operator.ifloordiv, "INPLACE_LSHIFT": operator.ilshift,
+    "INPLACE_MATRIX_MULTIPLY": operator.imatmul, "INPLACE_MULTIPLY": operator.imul,
+    "INPLACE_REMAINDER": operator.imod, "INPLACE_OR": operator.ior, "INPLACE_POWER": operator.ipow,
+    "INPLACE_RSHIFT": operator.irshift, "INPLACE_SUBTRACT": operator.isub,
+    "INPLACE_TRUE_DIVIDE": operator.itruediv, "INPLACE_XOR": operator.ixor,
+}  # fmt: skip
+BINARY = [_BINARY[name.removeprefix("NB_")] for name in BINARY_OPERATORS]
+COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
+UNARY = {"UNARY_POSITIVE": operator.pos, "UNARY_NEGATIVE": operator.neg, "UNARY_INVERT": operator.invert}
+
+
+@op("BINARY_OP")
+def binary_op(f: Frame, arg: int) -> None:
+    right = f.stack.pop()
+    f.stack[-1] = f.world.operate(f, BINARY[arg], f.stack[-1], right)
+
+
+@op("COMPARE_OP")
+def compare_op(f: Frame, arg: str) -> None:
+    right = f.stack.pop()
+    f.stack[-1] = f.world.operate(f, COMPARE[arg], f.stack[-1], right)
+
+
+@op("BINARY_SUBSCR")
+def binary_subscr(f: Frame, arg: Any) -> None:
+    key = f.stack.pop()
+    f.stack[-1] = f.world.operate(f, operator.getitem, f.stack[-1], key)
+
+
+@op("STORE_SUBSCR")
+def store_subscr(f: Frame, arg: Any) -> None:
+    value, container, key = f.stack[-3:]
+    del f.stack[-3:]
+    f.world.operate(f, operator.setitem, container, key, value)
+
+
+@op("DELETE_SUBSCR")
+def delete_subscr(f: Frame, arg: Any) -> None:
+    container, key = f.stack[-2:]
+    del f.stack[-2:]
+    f.world.operate(f, operator.delitem, container, key)
+
+
+def unary(name: str) -> None:
+    function = UNARY[name]
+
+    @op(name)
+    def handler(f: Frame, arg: Any) -> None:
+        f.stack[-1] = f.world.operate(f, function, f.stack[-1])
+
+
+for _name in UNARY:
+    unary(_name)
+
+
+@op("UNARY_NOT")
+def unary_not(f: Frame, arg: Any) -> None:
+    f.stack[-1] = not truth(f, f.stack[-1])
+
+
+@op("IS_OP")
+def is_op(f: Frame, invert: int) -> None:
+    right = f.stack.pop()
+    f.stack[-1] = f.world.same(f.stack[-1], right) ^ bool(invert)
+
+
+@op("CONTAINS_OP")
+def contains_op(f: Frame, invert: int) -> None:
+    container = f.stack.pop()
+    found = f.world.operate(f, operator.contains, container, f.stack[-1])
+    f.stack[-1] = found ^ bool(invert)
+
+
+def truth(f: Frame, value: Any) -> bool:
+    """bool(value) as a branch sees it."""
+    if value is True or value is False:
+        return value
+    if value is None:
+        return False
+    result = run_native(f.world.truth_of(value), value)
+    if result is FAILED:
+        raise RAISED
+    return result
+
+
+@op("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
+def jump(f: Frame, target: int) -> int:
+    return target
+
+
+@op("POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
+def pop_jump_if_false(f: Frame, target: int) -> int | None:
+    return None if truth(f, f.stack.pop()) else target
+
+
+@op("POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
+def pop_jump_if_true(f: Frame, target: int) -> int | None:
+    return target if truth(f, f.stack.pop()) else None
+
+
+@op("POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE")
+def pop_jump_if_none(f: Frame, target: int) -> int | None:
+    return target if f.stack.pop() is None else None
+
+
+@op("POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE")
+def pop_jump_if_not_none(f: Frame, target: int) -> int | None:
+    return target if f.stack.pop() is not None else None
+
+
+@op("JUMP_IF_FALSE_OR_POP")
+def jump_if_false_or_pop(f: Frame, target: int) -> int | None:
+    if truth(f, f.stack[-1]):
+        del f.stack[-1]
+        return None
+    return target
+
+
+@op("JUMP_IF_TRUE_OR_POP")
+def jump_if_true_or_pop(f: Frame, target: int) -> int | None:
+    if truth(f, f.stack[-1]):
+        return target
+    del f.stack[-1]
+    return None
+
+
+@op("GET_ITER")
+def get_iter(f: Frame, arg: Any) -> None:
+    f.stack[-1] = f.world.iterate(f, f.stack[-1])
+
+
+@op("FOR_ITER")
+def for_iter(f: Frame, target: int) -> int | None:
+    value = run_native(next, f.stack[-1], END)
+    if value is END:
+        del f.stack[-1]
+        return target
+    if value is FAILED:
+        raise RAISED
+    f.stack.append(value)
+    return None
+
+
+END = object()
+
+
+@op("RETURN_VALUE")
+def return_value(f: Frame, arg: Any) -> int:
+    f.result = f.stack.pop()
+    return RETURN

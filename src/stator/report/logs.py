@@ -1,0 +1,146 @@
+"""Readable logs of what stator does: `STATOR_LOGS=graph_code,guards,...` prints them to stderr.
+
+Each log is a row: which event it shows, and how it reads. Nothing is formatted, and nothing costs, while it is off.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple, TextIO
+
+from .events import Event, subscribe, unsubscribe
+
+VARIABLE = "STATOR_LOGS"
+
+
+def _text(event: Event) -> str:
+    """The text of an event, made now if it was given as a function."""
+    text = event.fields.get("text", "")
+    return str(text() if callable(text) else text)
+
+
+def _where(event: Event) -> str:
+    location = event.fields.get("location")
+    return "\n" + location.format() if location is not None else ""
+
+
+def _name(event: Event) -> str:
+    if (code := event.fields.get("code")) is not None:
+        return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
+    return str(event.fields.get("name", "?"))
+
+
+def _graph_code(event: Event) -> str:
+    return f"graph {_name(event)}\n{_text(event)}"
+
+
+def _graph_sizes(event: Event) -> str:
+    return f"graph {_name(event)}: {event.fields.get('operations', '?')} operations"
+
+
+def _guards(event: Event) -> str:
+    return f"guards of {_name(event)}: {event.fields.get('count', '?')}\n{_text(event)}"
+
+
+def _recompiles(event: Event) -> str:
+    reasons = event.fields.get("reasons", ())
+    return "\n".join([f"recompiling {_name(event)}", *(f"  - {reason}" for reason in reasons)])
+
+
+def _bytecode(event: Event) -> str:
+    return f"entry function {_name(event)}\n{_text(event)}"
+
+
+def _graph_breaks(event: Event) -> str:
+    return f"break [{event.fields.get('break_id', '?')}] {event.fields.get('reason', '')}{_where(event)}"
+
+
+def _skips(event: Event) -> str:
+    why = f"[{event.fields.get('break_id', '?')}] {event.fields.get('reason', '')}"
+    return f"running {_name(event)} eagerly: {why}{_where(event)}"
+
+
+class Log(NamedTuple):
+    """One log: its name, the event it shows and how."""
+
+    name: str
+    kind: str
+    format: Callable[[Event], str]
+
+
+LOGS = (
+    Log("graph_code", "graph", _graph_code),
+    Log("graph_sizes", "graph", _graph_sizes),
+    Log("guards", "guards", _guards),
+    Log("recompiles", "recompile", _recompiles),
+    Log("bytecode", "code", _bytecode),
+    Log("graph_breaks", "break", _graph_breaks),
+    Log("graph_breaks", "skip", _skips),
+    Log("trace", "trace", _text),
+)
+NAMES = tuple(dict.fromkeys(log.name for log in LOGS))
+
+_logger = logging.getLogger("stator")
+_active: list[tuple[Callable[[Event], None], str]] = []
+
+
+class _Stderr(logging.StreamHandler[TextIO]):
+    """Writes to whatever `sys.stderr` is at that moment."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+        self.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
+
+    @property
+    def stream(self) -> Any:  # type: ignore[override]
+        return sys.stderr
+
+
+_handler = _Stderr()
+
+
+def set_logs(*names: str) -> None:
+    """Turns exactly these logs on (`"all"`: every one); without arguments all are off."""
+    wanted = NAMES if "all" in names else names
+    unknown = [name for name in wanted if name not in NAMES]
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], NAMES, 1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"unknown log {unknown[0]!r}.{hint} Known logs: {', '.join(NAMES)}, all")
+    while _active:
+        unsubscribe(*_active.pop())
+    _logger.removeHandler(_handler)
+    for log in LOGS:
+        if log.name in wanted:
+            printer = _printer(log)
+            subscribe(printer, log.kind)
+            _active.append((printer, log.kind))
+    if _active:
+        _logger.addHandler(_handler)
+        _logger.setLevel(logging.INFO)
+        _logger.propagate = False
+
+
+def _printer(log: Log) -> Callable[[Event], None]:
+    logger = logging.getLogger(f"stator.{log.name}")
+
+    def show(event: Event) -> None:
+        if logger.isEnabledFor(logging.INFO):
+            logger.info("%s", log.format(event))
+
+    return show
+
+
+def configure(setting: str | None) -> None:
+    """Applies the value of `STATOR_LOGS`; a name that does not exist is a warning, not a failed import."""
+    names = [name.strip() for name in (setting or "").split(",") if name.strip()]
+    if not names:
+        return
+    try:
+        set_logs(*names)
+    except ValueError as error:
+        warnings.warn(f"{VARIABLE}: {error}", stacklevel=2)

@@ -1,0 +1,89 @@
+"""Whether this thread is capturing, and which functions capture must not enter."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CodeType
+from typing import Any
+
+import torch.compiler
+
+
+class _Thread(threading.local):
+    depth = 0
+
+
+_thread = _Thread()
+_lock = threading.Lock()
+_captures = 0  # of all threads: torch's flag belongs to the process
+_flag_before = False
+
+
+def is_compiling() -> bool:
+    """True while the calling code is being captured, False when it runs."""
+    return _thread.depth > 0
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Makes `is_compiling` of stator (this thread) and of `torch.compiler` (process) answer True."""
+    global _captures, _flag_before
+    with _lock:
+        if _captures == 0:
+            _flag_before = torch.compiler._is_compiling_flag
+            torch.compiler._is_compiling_flag = True
+        _captures += 1
+    _thread.depth += 1
+    try:
+        yield
+    finally:
+        _thread.depth -= 1
+        with _lock:
+            _captures -= 1
+            if _captures == 0:
+                torch.compiler._is_compiling_flag = _flag_before
+
+
+@contextmanager
+def not_compiling() -> Iterator[None]:
+    """Undoes `compiling` for user code that has to run for real in the middle of a capture."""
+    depth, flag = _thread.depth, torch.compiler._is_compiling_flag
+    _thread.depth, torch.compiler._is_compiling_flag = 0, False
+    try:
+        yield
+    finally:
+        _thread.depth, torch.compiler._is_compiling_flag = depth, flag
+
+
+def exclude(fn: Callable[..., Any], recursive: bool = True, reason: str | None = None) -> Callable[..., Any]:
+    """A function that does what `fn` does and that capture recognises by its code object."""
+    made: Callable[..., Any]
+    if recursive:
+
+        def excluded(*args: Any, **kwargs: Any) -> Any:
+            return fn(*args, **kwargs)
+
+        made = excluded
+    else:
+
+        def excluded_alone(*args: Any, **kwargs: Any) -> Any:
+            return fn(*args, **kwargs)
+
+        made = excluded_alone
+    functools.update_wrapper(made, fn)
+    made.__dict__["_stator_disable_reason"] = reason
+    return made
+
+
+def _code(recursive: bool) -> CodeType:
+    code: CodeType = exclude(is_compiling, recursive).__code__
+    return code
+
+
+# A frame with one of these codes is a break ("disabled-function"). Below the first nothing is captured;
+# below the second everything but the function it calls directly may be.
+EXCLUDED_WITH_CALLEES = _code(True)
+EXCLUDED_ALONE = _code(False)
