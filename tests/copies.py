@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+_FILLED = -1  # key in a memo, where ids are positive: the cells whose contents were copied
+
 
 def _copy_function(fn: FunctionType, memo: dict[int, Any]) -> FunctionType:
     """Functions are copied when they carry state: closure cells, defaults, attributes."""
@@ -31,7 +33,7 @@ def _copy_function(fn: FunctionType, memo: dict[int, Any]) -> FunctionType:
 def _copy_cell(cell: CellType, memo: dict[int, Any], fill: bool = True) -> CellType:
     made = memo.setdefault(id(cell), CellType())
     memo.setdefault(id(memo), []).append(cell)  # ids in the memo stay valid while it lives
-    filled = memo.setdefault("filled cells", set())  # type: ignore[call-overload]
+    filled = memo.setdefault(_FILLED, set())
     if fill and id(cell) not in filled:
         filled.add(id(cell))
         try:
@@ -86,6 +88,7 @@ class World:
         """Fresh copies of data; the modules and functions in them are the world's."""
         memo = dict(self._kept)
         memo.pop(id(self._kept), None)
+        memo[_FILLED] = set(memo.get(_FILLED, ()))
         with _rules():
             for module in _modules(inputs):
                 memo[id(module)] = copy.deepcopy(module, self._kept)

@@ -25,6 +25,8 @@ TORCH = str(Path(torch.__file__).parent)
 STATOR = str(Path(__file__).parent.parent / "src" / "stator")
 HIDDEN = (TORCH, STATOR, str(Path(__file__).parent / "harness.py"), "<stator")
 
+TORCH_MARKS = ("_dynamo_", "_is_torch_compile")  # what torch.compile leaves on user objects
+
 Parts = tuple[Any, list[tuple[str, Any]]]
 
 
@@ -41,9 +43,9 @@ class TensorValue:
     meta: dict[str, Any]
     data: torch.Tensor | None
 
-    def differs(self, other: TensorValue, tolerance: float | None) -> str | None:
+    def differs(self, other: TensorValue, tolerance: float | None, strides: bool) -> str | None:
         for name, value in self.meta.items():
-            if value != other.meta[name]:
+            if value != other.meta[name] and (strides or name != "strides"):
                 return f"{name} {value} instead of {other.meta[name]}"
         if self.data is None or other.data is None:
             return None if self.data is other.data else "data missing"
@@ -66,7 +68,7 @@ class Image:
 
     rows: list[Row] = field(default_factory=list)
 
-    def difference(self, other: Image, tolerance: float | None = None) -> str | None:
+    def difference(self, other: Image, tolerance: float | None = None, strides: bool = True) -> str | None:
         """What differs first, as a sentence (`self` is what came out, `other` what should have), or None."""
         for mine, theirs in zip(self.rows, other.rows, strict=False):
             if mine.path != theirs.path:
@@ -74,7 +76,7 @@ class Image:
             if mine.kind != theirs.kind:
                 return f"{mine.path}: {mine.kind} {mine.value!r} instead of {theirs.kind} {theirs.value!r}"
             if isinstance(mine.value, TensorValue):
-                if what := mine.value.differs(theirs.value, tolerance):
+                if what := mine.value.differs(theirs.value, tolerance, strides):
                     return f"{mine.path}: {what}"
             elif mine.value != theirs.value:
                 return f"{mine.path}: {mine.kind} {mine.value!r} instead of {theirs.value!r}"
@@ -108,6 +110,11 @@ def image(**roots: Any) -> Image:
 
 def name_of(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _is_heap_type(value: Any) -> bool:
+    """Whether a class was made at run time; a function counts as such."""
+    return not isinstance(value, type) or bool(value.__flags__ & (1 << 9))
 
 
 def _importable(value: Any) -> bool:
@@ -147,9 +154,12 @@ def _atom(value: Any) -> tuple[str, Any] | None:
     if (describe := _ATOMS.get(cls)) is not None:
         described = describe(value)
         return None if described is None else (name_of(cls), described)
+    if cls in (tuple, frozenset) and all(map(_atom, value)):
+        items = [_atom(item) for item in value]
+        return name_of(cls), items if cls is tuple else sorted(items, key=repr)
     if isinstance(value, enum.Enum):
         return name_of(cls), value.name
-    if isinstance(value, (type, types.FunctionType)) and _importable(value):
+    if isinstance(value, (type, types.FunctionType)) and (_importable(value) or not _is_heap_type(value)):
         return name_of(cls), f"{value.__module__}.{value.__qualname__}"
     if isinstance(value, (types.GetSetDescriptorType, types.MemberDescriptorType, types.WrapperDescriptorType)):
         return name_of(cls), value.__qualname__
@@ -174,7 +184,7 @@ def _tensor(value: torch.Tensor, path: str, storages: dict[int, str]) -> Parts:
         meta["storage offset"] = value.storage_offset()
         # Empty storages all look alike; others are named by the tensor that showed them first.
         meta["storage of"] = storages.setdefault(storage.data_ptr(), path) if storage.nbytes() else None
-        data = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(plain.resolve_conj())
+        data = plain.resolve_conj().resolve_neg().clone()
     elif value.layout is not torch.strided:
         data = plain.to_dense()
     children = [(".grad", value.grad)] if value.is_leaf and value.grad is not None else []
@@ -186,7 +196,8 @@ def _items(values: Iterable[Any]) -> list[tuple[str, Any]]:
 
 
 def _mapping(value: Any) -> list[tuple[str, Any]]:
-    pairs = list(dict.items(value) if isinstance(value, dict) else value.items())
+    kind = next(kind for kind in (collections.OrderedDict, dict, types.MappingProxyType) if isinstance(value, kind))
+    pairs = list(kind.items(value))
     return [row for i, (k, v) in enumerate(pairs) for row in ((f".key({i})", k), (f"[{k!r:.40}]", v))]
 
 
@@ -254,7 +265,7 @@ _PARTS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (
     (collections.defaultdict, lambda value: (None, [(".default_factory", value.default_factory), *_mapping(value)])),
     ((dict, types.MappingProxyType), lambda value: (None, _mapping(value))),
     (collections.deque, lambda value: (value.maxlen, _items(value))),
-    ((list, tuple), lambda value: (None, _items(type(value).__mro__ and _raw(value)))),
+    ((list, tuple), lambda value: (None, _items(_raw(value)))),
     ((set, frozenset), lambda value: (None, _set(value))),
     ((str, bytes, bytearray), lambda value: (bytes(value) if not isinstance(value, str) else str.__str__(value), [])),
     (int, lambda value: (int.__repr__(value), [])),
@@ -278,10 +289,10 @@ def _parts(value: Any) -> Parts:
             skip = isinstance(value, (type, types.FunctionType, property, staticmethod, classmethod))
             return payload, children if skip else children + _attributes(value)
     attributes = _attributes(value)
-    if attributes or type(value).__flags__ & (1 << 9) or type(value) is object:
+    if any(label != ".__class__" for label, _ in attributes) or type(value) is object:
         return None, attributes
     try:
-        return None, [(".reduced", value.__reduce_ex__(4))]
+        return None, [(".reduced", value.__reduce_ex__(4)), *attributes]
     except Exception:
         return re.sub(r"0x[0-9a-f]+", "0x…", repr(value)), []
 
@@ -289,15 +300,16 @@ def _parts(value: Any) -> Parts:
 def _attributes(value: Any) -> list[tuple[str, Any]]:
     """Instance dict and slots, and the class itself where it was made by the program."""
     rows: list[tuple[str, Any]] = []
-    if not _importable(type(value)):
+    if _is_heap_type(type(value)) and not _importable(type(value)):
         rows.append((".__class__", type(value)))
     try:
-        rows += [(f".{name}", item) for name, item in object.__getattribute__(value, "__dict__").items()]
-    except (AttributeError, TypeError):
-        pass
+        attributes = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        attributes = {}
+    rows += [(f".{name}", item) for name, item in attributes.items() if not name.startswith(TORCH_MARKS)]
     for cls in type(value).__mro__:
         for name, member in cls.__dict__.items():
-            if isinstance(member, types.MemberDescriptorType) and cls.__flags__ & (1 << 9):
+            if isinstance(member, types.MemberDescriptorType) and _is_heap_type(cls):
                 try:
                     rows.append((f".{name}", member.__get__(value)))
                 except AttributeError:

@@ -24,6 +24,7 @@ typedef struct Thread {
     Frame *top;           /* innermost interpreted frame; borrowed from the C stack */
     PyObject *interpret;  /* called with a new Frame; borrowed from the capture */
     PyObject *frame_type; /* subclass of Frame to instantiate; borrowed */
+    PyObject *inside_types; /* id -> class made during this capture; borrowed */
     PyObject *abandoned;  /* stator's own exception on its way out; strong or NULL */
     int user_recursion;   /* recursion budget of the captured program */
     char *stack_limit;    /* lowest C stack address interpretation may reach */
@@ -48,6 +49,9 @@ PyObject *stator_span_result(PyObject *result);
 
 void stator_hook_install(void);
 void stator_hook_remove(void);
+PyObject *stator_gave_up(void);
+int stator_generic_read(PyTypeObject *type);
+int stator_generic_write(PyTypeObject *type);
 int stator_skip_code(PyCodeObject *code);
 int stator_hook_ready(PyObject *module);
 int stator_frame_ready(PyObject *module);

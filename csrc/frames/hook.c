@@ -6,17 +6,30 @@ _Thread_local Thread stator_thread;
 static int armed_threads; /* spans now open over all threads; guarded by the GIL */
 static Py_ssize_t extra_index = -1;
 
-enum { CODE_TAKEN, CODE_SKIPPED, CODE_TRANSPARENT };
+enum { CODE_UNKNOWN, CODE_TAKEN, CODE_SKIPPED, CODE_TRANSPARENT };
+
+static PyObject *own_folder; /* file name prefix of stator's own code; strong */
 
 static intptr_t code_mark(PyCodeObject *code) {
     void *extra = NULL;
     _PyCode_GetExtra((PyObject *)code, extra_index, &extra);
+    if ((intptr_t)extra == CODE_UNKNOWN) {
+        int own = own_folder && PyUnicode_Tailmatch(code->co_filename, own_folder, 0, PY_SSIZE_T_MAX, -1) == 1;
+        extra = (void *)(intptr_t)(own ? CODE_SKIPPED : CODE_TAKEN);
+        _PyCode_SetExtra((PyObject *)code, extra_index, extra);
+    }
     return (intptr_t)extra;
+}
+
+/* set_own_folder(prefix): code from files below it is stator's own and never captured. */
+static PyObject *set_own_folder(PyObject *module, PyObject *prefix) {
+    Py_XSETREF(own_folder, Py_NewRef(prefix));
+    Py_RETURN_NONE;
 }
 
 int stator_skip_code(PyCodeObject *code) { return code_mark(code) == CODE_SKIPPED; }
 
-/* Give CPython the call shape errors and the C stack it needs: interpretation nests several C calls per Python call. */
+/* Interpretation nests several C calls per Python call: stop well before the C stack ends. */
 static int stack_exhausted(void) {
     char here;
     if (!stator_thread.stack_limit) {
@@ -60,22 +73,28 @@ static Frame *frame_arrives(PyThreadState *ts, _PyInterpreterFrame *raw) {
     return self;
 }
 
+/* stator's own code raised: keep the exception, and unwind native code with one it does not swallow. */
+PyObject *stator_gave_up(void) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (!stator_thread.abandoned) {
+        PyErr_NormalizeException(&type, &value, &traceback);
+        if (traceback) {
+            PyException_SetTraceback(value, traceback);
+        }
+        stator_thread.abandoned = Py_NewRef(value);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    PyErr_SetNone(PyExc_SystemExit);
+    return NULL;
+}
+
 /* Turn what the interpreter left in `self` into what CPython expects of an evaluated frame. Steals `result`. */
 static PyObject *frame_leaves(Frame *self, PyObject *result) {
-    if (!result) { /* stator itself failed: everything unwinds */
-        if (!stator_thread.abandoned) {
-            PyObject *type, *value, *traceback;
-            PyErr_Fetch(&type, &value, &traceback);
-            PyErr_NormalizeException(&type, &value, &traceback);
-            if (traceback) {
-                PyException_SetTraceback(value, traceback);
-            }
-            stator_thread.abandoned = value;
-            Py_XDECREF(type);
-            Py_XDECREF(traceback);
-        }
-        PyErr_SetNone(PyExc_SystemExit); /* a BaseException native code does not swallow */
-        return NULL;
+    if (!result) {
+        return stator_gave_up();
     }
     if (self->yielded) {
         frame_generator(self->frame)->gi_frame_state = FRAME_SUSPENDED;
@@ -99,7 +118,7 @@ static PyObject *interpret(PyThreadState *ts, _PyInterpreterFrame *raw) {
     _PyInterpreterFrame *caller = current_frame(ts);
     Frame *self = frame_arrives(ts, raw);
     if (!self) {
-        return frame_leaves(NULL, NULL);
+        return stator_gave_up();
     }
     raw->previous = caller;
     if (!stator_thread.top) { /* the root: hide stator's own frames from the captured program */
@@ -189,6 +208,7 @@ static PyObject *mark_code(PyObject *module, PyObject *args) {
 }
 
 PyMethodDef stator_hook_methods[] = {
+    {"set_own_folder", set_own_folder, METH_O, "code from files with this prefix is stator's own"},
     {"mark_code", mark_code, METH_VARARGS, "mark_code(code, TAKEN | SKIPPED | TRANSPARENT)"},
     {NULL},
 };

@@ -47,8 +47,7 @@ static PyObject *generic_access(PyObject *module, PyObject *cls) {
         return NULL;
     }
     PyTypeObject *type = (PyTypeObject *)cls;
-    return PyLong_FromLong((type->tp_getattro == PyObject_GenericGetAttr)
-                           | (type->tp_setattro == PyObject_GenericSetAttr) << 1);
+    return PyLong_FromLong(stator_generic_read(type) | stator_generic_write(type) << 1);
 }
 
 static PyObject *cell_get(PyObject *module, PyObject *cell) {

@@ -56,11 +56,6 @@ PyObject *stator_span_result(PyObject *result) {
     }
     Py_XDECREF(type);
     Py_XDECREF(traceback);
-    if (!stator_thread.top) { /* the root call of a capture */
-        Py_INCREF(Py_TYPE(value));
-        PyErr_Restore((PyObject *)Py_TYPE(value), value, PyException_GetTraceback(value));
-        return NULL;
-    }
     Py_XSETREF(stator_thread.top->error, value);
     return Py_NewRef(stator_failed);
 }
@@ -109,30 +104,43 @@ static PyObject *send(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
     return Py_BuildValue("(NN)", PyBool_FromLong(status == PYGEN_RETURN), result);
 }
 
-/* capture(interpret, frame_type, function, args, kwargs): the root call; its frames go to interpret(frame). */
+/* capture(interpret, frame_type, inside_types, function, args, kwargs) -> (returned, value or exception): the root call;
+   its frames go to interpret(frame). Raises only what stator itself raised. */
 static PyObject *capture(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    if (nargs != 5) {
-        PyErr_SetString(PyExc_TypeError, "capture(interpret, frame_type, function, args, kwargs)");
+    if (nargs != 6) {
+        PyErr_SetString(PyExc_TypeError, "capture(interpret, frame_type, inside_types, function, args, kwargs)");
         return NULL;
     }
-    if (!PyType_Check(args[1]) || !PyType_IsSubtype((PyTypeObject *)args[1], &StatorFrameType)) {
-        PyErr_SetString(PyExc_TypeError, "frame_type must be a subclass of Frame");
+    if (!PyDict_Check(args[2]) || !PyType_Check(args[1]) || !PyType_IsSubtype((PyTypeObject *)args[1], &StatorFrameType)) {
+        PyErr_SetString(PyExc_TypeError, "frame_type must be a subclass of Frame, inside_types a dict");
         return NULL;
     }
     PyThreadState *ts = _PyThreadState_GET();
     char *limit = stator_thread.stack_limit;
     Thread saved = stator_thread;
-    stator_thread = (Thread){.interpret = args[0], .frame_type = args[1], .capturing = saved.capturing + 1,
+    stator_thread = (Thread){.interpret = args[0], .frame_type = args[1], .inside_types = args[2], .capturing = saved.capturing + 1,
                              .user_recursion = ts->recursion_remaining, .stack_limit = limit};
     Span span;
     stator_span_enter(ts, &span);
-    PyObject *result = PyObject_Call(args[2], args[3], args[4] == Py_None ? NULL : args[4]);
+    PyObject *result = PyObject_Call(args[3], args[4], args[5] == Py_None ? NULL : args[5]);
     stator_span_leave(ts, &span);
-    result = stator_span_result(result);
+    int gave_up = stator_thread.abandoned != NULL, raised = result == NULL && !gave_up;
+    if (raised) {
+        PyObject *type, *traceback;
+        PyErr_Fetch(&type, &result, &traceback);
+        PyErr_NormalizeException(&type, &result, &traceback);
+        if (traceback) {
+            PyException_SetTraceback(result, traceback);
+        }
+        Py_XDECREF(type);
+        Py_XDECREF(traceback);
+    } else if (gave_up) {
+        result = stator_span_result(result);
+    }
     limit = stator_thread.stack_limit;
     stator_thread = saved;
     stator_thread.stack_limit = limit;
-    return result;
+    return gave_up ? NULL : Py_BuildValue("(NN)", PyBool_FromLong(!raised), result);
 }
 
 static PyObject *capturing(PyObject *module, PyObject *ignored) {
@@ -221,7 +229,7 @@ PyMethodDef stator_span_methods[] = {
     {"native_apply", (PyCFunction)(void (*)(void))native_apply, METH_FASTCALL, "native_apply(callable, args, kwargs)"},
     {"send", (PyCFunction)(void (*)(void))send, METH_FASTCALL, "send(receiver, value) -> (finished, value)"},
     {"capture", (PyCFunction)(void (*)(void))capture, METH_FASTCALL,
-     "capture(interpret, frame_type, function, args, kwargs)"},
+     "capture(interpret, frame_type, inside_types, function, args, kwargs)"},
     {"capturing", capturing, METH_NOARGS, "whether this thread is inside a capture"},
     {"top_frame", top_frame, METH_NOARGS, "the innermost interpreted frame"},
     {"abandon", abandon, METH_O, "abandon(exception): unwind native code and raise this in stator"},

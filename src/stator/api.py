@@ -71,6 +71,8 @@ def compile(
     settings = make_options(
         fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
     )
+    if isinstance(settings.backend, str) and not disable:
+        _require_backend(settings.backend)
     if model is None:
         return partial(_compile, options=settings)
     return _compile(model, settings)
@@ -84,6 +86,13 @@ def _compile(model: Any, options: Options) -> Any:
             f"got {model!r:.60} ({type(model).__name__})"
         )
     return model if options.disable else _apply(partial(make_compiled, options=options), model)
+
+
+def _require_backend(name: str) -> None:
+    """Raises `InvalidBackend` now, not at the first call."""
+    from .graph import backends  # part of the compiler: not before something is compiled
+
+    backends.lookup(name)
 
 
 def make_compiled(fn: Function, options: Options) -> Function:

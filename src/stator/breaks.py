@@ -252,7 +252,7 @@ _ROWS = (
         "Look at the reasons with STATOR_LOGS=recompiles and pass what varies as a tensor.",
     ),
     Break(
-        "internal-error",
+        "internal",
         "an error inside stator",
         "Capture failed for a reason that is not the program's fault.",
         "Please report it with the traceback shown.",

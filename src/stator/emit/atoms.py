@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
 import enum
 import fractions
-import ipaddress
+import functools
 import math
-import operator
 import re
 import struct
 import sys
@@ -16,12 +16,15 @@ import types
 import typing
 import uuid
 import zoneinfo
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from . import raw
 
 LONGEST_LITERAL = 120
+LONGEST_INTEGER = 128  # bits
 
 
 def _bounded(obj: object) -> str | None:
@@ -30,53 +33,99 @@ def _bounded(obj: object) -> str | None:
 
 
 def _integer(obj: int) -> str | None:
-    # repr of a huge int is refused by CPython and slow to compile anyway.
-    return repr(obj) if obj.bit_length() <= 128 else None
+    return repr(obj) if obj.bit_length() <= LONGEST_INTEGER else None
 
 
 def _float(obj: float) -> str | None:
     return repr(obj) if math.isfinite(obj) else None
 
 
-def _complex(obj: complex) -> str | None:
-    # Only a+bj with positive finite parts reads back exactly: -0.0 gets lost in the sum.
-    exact = math.isfinite(obj.real) and math.isfinite(obj.imag) and not str(obj.real).startswith("-") and not str(obj.imag).startswith("-")
-    return repr(obj) if exact and obj.real else None
-
-
-LITERALS: dict[type, typing.Callable[[typing.Any], str | None]] = {
+LITERALS: dict[type, Callable[[Any], str | None]] = {
     type(None): repr,
     bool: repr,
     int: _integer,
     float: _float,
-    complex: _complex,
     str: _bounded,
     bytes: _bounded,
     type(Ellipsis): lambda obj: "...",
     type(NotImplemented): repr,
 }
 
+
+def literal(obj: object) -> str | None:
+    """Source text that evaluates to an equal object, exact to the bit, or None."""
+    row = LITERALS.get(type(obj)) if id(type(obj)) in _LITERAL_TYPES else None
+    return row(obj) if row is not None else None
+
+
+# Membership is tested by id: a metaclass may define __hash__ and __eq__.
+_LITERAL_TYPES = frozenset(map(id, LITERALS))
+
 # Immutable types whose instances are embedded as they are (exact type only).
-EMBEDDED: frozenset[int] = frozenset(
+_EMBEDDED = frozenset(
     id(cls)
     for cls in (
         int, float, complex, str, bytes, range,
-        types.CodeType, re.Pattern, re.Match, struct.Struct,
+        types.CodeType, re.Pattern, struct.Struct,
         decimal.Decimal, fractions.Fraction, uuid.UUID, zoneinfo.ZoneInfo,
         datetime.date, datetime.timedelta, datetime.timezone,
-        ipaddress.IPv4Address, ipaddress.IPv6Address, ipaddress.IPv4Network, ipaddress.IPv6Network,
-        typing.TypeVar, typing.ParamSpec, typing.ForwardRef, type(typing.Any), type(typing.Optional), type(typing.List),
+        typing.TypeVar, typing.ParamSpec, typing.ForwardRef, type(typing.Optional), type(typing.Generator), type(typing.Tuple),  # noqa: UP006
+        type(typing.Callable), type(dataclasses.MISSING), type(dataclasses.KW_ONLY), dataclasses._FIELD_BASE,
         torch.dtype, torch.device, torch.layout, torch.memory_format, torch.qscheme, torch.finfo, torch.iinfo,
         torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops._OpNamespace,
-        type(operator.attrgetter.__get__) if hasattr(operator.attrgetter, "__get__") else range,
     )
 )  # fmt: skip
 
-# Descriptors and C functions belong to the class or module that defines them.
-_OF_CLASS = (
-    types.MethodDescriptorType,
-    types.WrapperDescriptorType,
-    types.GetSetDescriptorType,
-    types.MemberDescriptorType,
-    types.ClassMethodDescriptorType,
-)
+Inside = Callable[[object], bool]
+
+
+def _belongs_to_class(obj: Any, inside: Inside) -> bool:
+    return not inside(obj.__objclass__)
+
+
+def _is_free_builtin(obj: Any, inside: Inside) -> bool:
+    """Functions of C modules, and class methods of outside classes; a method bound to an instance is no constant."""
+    owner = obj.__self__
+    if owner is None or type(owner) is types.ModuleType:
+        return True
+    return raw.is_a(owner, type) and not inside(owner)
+
+
+def _is_outside(obj: object, inside: Inside) -> bool:
+    return not inside(obj)
+
+
+# Types whose instances are constants under a condition (exact type).
+_CONDITIONAL: dict[int, Callable[[Any, Inside], bool]] = {
+    id(types.FunctionType): _is_outside,
+    id(types.CellType): _is_outside,
+    id(types.ModuleType): _is_outside,
+    id(functools._lru_cache_wrapper): _is_outside,
+    id(types.BuiltinFunctionType): _is_free_builtin,
+    id(types.MethodDescriptorType): _belongs_to_class,
+    id(types.WrapperDescriptorType): _belongs_to_class,
+    id(types.GetSetDescriptorType): _belongs_to_class,
+    id(types.MemberDescriptorType): _belongs_to_class,
+    id(types.ClassMethodDescriptorType): _belongs_to_class,
+}
+
+# Base classes all of whose instances are constants, unless the class itself was made during capture.
+_FAMILIES: tuple[type, ...] = (enum.Enum,)
+
+
+def is_constant(obj: object, inside: Inside) -> bool:
+    """Is obj the same object in every run, so that the emitted code may hold it?"""
+    cls = type(obj)
+    if id(cls) in _EMBEDDED:
+        return True
+    condition = _CONDITIONAL.get(id(cls))
+    if condition is not None:
+        return condition(obj, inside)
+    if raw.derives(cls, type) or raw.derives(cls, types.ModuleType):
+        return not inside(obj)
+    return any(raw.derives(cls, family) for family in _families()) and not inside(cls)
+
+
+def _families() -> tuple[type, ...]:
+    numpy = sys.modules.get("numpy")
+    return _FAMILIES if numpy is None else (*_FAMILIES, numpy.number, numpy.bool_, numpy.dtype)

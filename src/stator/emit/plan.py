@@ -1,4 +1,4 @@
-"""The words recipes are written in: a plan says how one object is created and filled, in pieces of source with holes for other objects."""
+"""The words of recipes: a plan tells how one object is created and filled, in pieces of source with holes for others."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from string import Formatter
 from typing import Protocol
+
+from . import raw
 
 
 class CannotRebuild(Exception):
@@ -63,6 +65,15 @@ class Self:
     __slots__ = ()
 
 
+class Splice:
+    """Fragments to put in place of a hole."""
+
+    __slots__ = ("fragments",)
+
+    def __init__(self, *fragments: str | Part | Const | Self) -> None:
+        self.fragments = fragments
+
+
 SELF = Self()
 Fragment = str | Part | Const | Self
 Piece = tuple[Fragment, ...]
@@ -91,40 +102,61 @@ def hole(obj: object) -> Fragment:
 
 def piece(template: str, *objects: object) -> Piece:
     """`piece("{0}.append({1})", SELF, x)`: braces are doubled to stand for themselves."""
-    return tuple(fragment if isinstance(fragment, str) else hole(objects[fragment]) for fragment in _parse(template))
+    fragments: list[Fragment] = []
+    for fragment in _parse(template):
+        if isinstance(fragment, str):
+            fragments.append(fragment)
+        elif type(obj := objects[fragment]) is Splice:
+            fragments += obj.fragments
+        else:
+            fragments.append(hole(obj))
+    return tuple(fragments)
 
 
-def listing(objects: Iterable[object]) -> Piece:
+def listing(objects: Iterable[object]) -> Splice:
     """The objects, with commas between them."""
     fragments: list[Fragment] = []
     for obj in objects:
         if fragments:
             fragments.append(", ")
-        fragments.append(hole(obj))
-    return tuple(fragments)
+        fragments += obj.fragments if type(obj) is Splice else (hole(obj),)
+    return Splice(*fragments)
 
 
-def tuple_of(objects: Sequence[object]) -> Piece:
+def tuple_of(objects: Iterable[object]) -> Splice:
     """A tuple display."""
-    return ("(", *listing(objects), ",)" if len(objects) == 1 else ")")
+    objects = [*objects]
+    return Splice("(", *listing(objects).fragments, ",)" if len(objects) == 1 else ")")
 
 
-def pairs(items: Iterable[tuple[object, object]]) -> Piece:
-    """The inside of a dict display."""
+def dict_of(items: Iterable[tuple[object, object]]) -> Splice:
+    """A dict display."""
     fragments: list[Fragment] = []
     for key, value in items:
-        if fragments:
-            fragments.append(", ")
-        fragments += (hole(key), ": ", hole(value))
-    return tuple(fragments)
+        fragments += (", " if fragments else "{", keyed(key), ": ", hole(value))
+    return Splice(*fragments, "}" if fragments else "{}")
+
+
+def keywords_of(items: Iterable[tuple[str, object]]) -> Splice:
+    """Keyword arguments that follow others."""
+    fragments: list[Fragment] = []
+    for name, value in items:
+        fragments += (f", {name}=", hole(value))
+    return Splice(*fragments)
+
+
+def keyed(key: object) -> Part:
+    """A hole for something that is about to be hashed."""
+    return Part(key, contents=raw.hash_reads_contents(key))
 
 
 @dataclass(slots=True)
 class Plan:
     """How to build one object.
 
-    `make` is an expression for the object, `fills` are statements that complete it. Where the parts of `make` lead back to the object,
-    `bare` creates it without them and the statements in `rest` put them in; a plan without `bare` cannot be part of such a cycle.
+    `make` is an expression for the object, `fills` are statements that complete it. Where the parts of `make` lead back
+    to the object, `bare` creates it without them and the statements in `rest` put them in; a plan without `bare` cannot
+    be part of such a cycle.
     """
 
     make: Piece
@@ -133,6 +165,8 @@ class Plan:
     rest: Sequence[Piece] = ()
     # The expression only reads the identity of its parts, so it may be evaluated later, at the one place that uses it.
     inline: bool = True
+    # The expression to use instead of `make` when there are many parts and all of them are constants.
+    bulk: Piece | None = None
     # The object is immutable: when all parts are constants it is one too.
     frozen: bool = False
 
@@ -159,6 +193,9 @@ class Heap(Protocol):
 
     def inside(self, obj: object) -> bool:
         """Was this class, function, cell or namespace made during capture?"""
+
+    def resolved(self, obj: object) -> bool:
+        """Does obj exist at run time already?"""
 
     def shares(self, owner: object, namespace: object) -> bool:
         """Is this instance `__dict__` also met as an object of its own? If not, remember its owner."""

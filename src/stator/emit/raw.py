@@ -20,12 +20,13 @@ dictoffset = _type["__dictoffset__"].__get__
 
 HEAP_TYPE = 1 << 9
 IMMUTABLE_TYPE = 1 << 8
+MANAGED_DICT = 1 << 4
 POINTER = 8
 ABSENT: Any = type("Absent", (), {"__slots__": (), "__repr__": lambda self: "ABSENT"})()
 
 # Types whose attribute access is CPython's generic one, although they carry slot wrappers of their own.
 _GENERIC_ATTRIBUTES = (object, BaseException, types.FunctionType, types.SimpleNamespace)
-_DICT_DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+DATA_DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
 def is_a(obj: object, cls: type) -> bool:
@@ -51,7 +52,11 @@ def slot_members(cls: type) -> list[tuple[str, Any]]:
     seen: list[Any] = []
     members = []
     for name, value in class_dict(cls).items():
-        if type(value) is types.MemberDescriptorType and value.__objclass__ is cls and not any(value is other for other in seen):
+        if (
+            type(value) is types.MemberDescriptorType
+            and value.__objclass__ is cls
+            and not any(value is other for other in seen)
+        ):
             seen.append(value)
             members.append((name, value))
     return members
@@ -64,7 +69,8 @@ def adds_only_python_state(cls: type) -> bool:
     parent = base(cls)
     names = class_dict(cls)
     added = len(slot_members(cls)) + ("__weakref__" in names)
-    if dictoffset(cls) > 0 and not dictoffset(parent):
+    # A managed dict lives in front of the object.
+    if dictoffset(cls) and not dictoffset(parent) and not flags(cls) & MANAGED_DICT:
         added += 1
     return basicsize(cls) - basicsize(parent) == added * POINTER
 
@@ -91,16 +97,24 @@ def slots(obj: object, solid: type) -> Iterator[tuple[Any, object]]:
                 continue
 
 
+def dict_descriptor(cls: type) -> Any:
+    """The C descriptor of the instance `__dict__`, whatever class attributes hide it, or None."""
+    for step in mro(cls):
+        descriptor = class_dict(step).get("__dict__")
+        if type(descriptor) in DATA_DESCRIPTORS and step is not type:
+            return descriptor
+    return None
+
+
 def instance_dict(obj: object) -> tuple[Any, Any]:
     """(the `__dict__` of obj, the descriptor that gives it), or (None, None)."""
-    for step in mro(type(obj)):
-        descriptor = class_dict(step).get("__dict__")
-        if type(descriptor) in _DICT_DESCRIPTORS:
-            try:
-                return descriptor.__get__(obj, step), descriptor
-            except (AttributeError, TypeError):
-                continue
-    return None, None
+    descriptor = dict_descriptor(type(obj))
+    return (None, None) if descriptor is None else (descriptor.__get__(obj, type(obj)), descriptor)
+
+
+def hides_dict(obj: object) -> bool:
+    """Has obj a `__dict__` that no descriptor gives, because its class has another attribute of that name?"""
+    return dictoffset(type(obj)) != 0 and dict_descriptor(type(obj)) is None
 
 
 def is_data_descriptor(value: object) -> bool:
@@ -110,7 +124,9 @@ def is_data_descriptor(value: object) -> bool:
 
 def _is_generic(cls: type, method: str) -> bool:
     wrapper = lookup(cls, method)
-    return type(wrapper) is types.WrapperDescriptorType and any(wrapper.__objclass__ is step for step in _GENERIC_ATTRIBUTES)
+    return type(wrapper) is types.WrapperDescriptorType and any(
+        wrapper.__objclass__ is step for step in _GENERIC_ATTRIBUTES
+    )
 
 
 def is_name(name: object) -> bool:
@@ -143,5 +159,17 @@ def hash_reads_contents(key: object) -> bool:
 
 _PLAIN_HASHES = {
     id(cls)
-    for cls in (object, int, float, complex, str, bytes, type(None), type, types.CodeType, range, types.BuiltinFunctionType)
+    for cls in (
+        object,
+        int,
+        float,
+        complex,
+        str,
+        bytes,
+        type(None),
+        type,
+        types.CodeType,
+        range,
+        types.BuiltinFunctionType,
+    )
 }

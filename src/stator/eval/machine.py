@@ -7,8 +7,9 @@ from typing import Any
 
 from stator._frames import FAILED
 from stator.code.decode import CodeInfo
+from stator.errors import StatorError
 from stator.eval import ops_build, ops_call, ops_except, ops_generator, ops_names, ops_operate  # noqa: F401
-from stator.eval.frame import RERAISED, Frame, Raised
+from stator.frame import RERAISED, Frame, Raised
 from stator.eval.opcodes import OPCODES
 
 _infos: dict[int, CodeInfo] = {}
@@ -84,6 +85,8 @@ def unwind(frame: Frame, unit: int, silent: bool) -> int:
     """Find the handler of `frame.error` raised at `unit`: where to go on, or -1 when the exception leaves the frame."""
     error = frame.error
     assert error is not None
+    if isinstance(error, StatorError):  # raised by stator's own code below native code
+        raise error
     info = frame.info
     if not silent:
         frame.add_traceback(error)

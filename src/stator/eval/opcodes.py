@@ -8,7 +8,7 @@ from stator.code.decode import Handler
 from stator.code.micro import opcode_function
 from stator._frames import FAILED
 from stator._frames import native as run_native
-from stator.eval.frame import RAISED, Frame
+from stator.frame import RAISED, Frame
 
 OPCODES: dict[str, Handler] = {}
 

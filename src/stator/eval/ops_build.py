@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stator.eval.frame import Frame, native
+from stator.frame import Frame, native
 from stator.eval.opcodes import micro, op, run_micro
 from stator.code.micro import opcode_function
 

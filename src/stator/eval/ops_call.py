@@ -7,7 +7,7 @@ import builtins
 from types import FunctionType
 from typing import Any
 
-from stator.eval.frame import UNBOUND, Frame, native, throw
+from stator.frame import UNBOUND, Frame, native, throw
 from stator.eval.opcodes import micro, op
 from stator.eval.ops_build import take
 

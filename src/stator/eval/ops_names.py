@@ -6,7 +6,7 @@ import operator
 from types import CellType
 from typing import Any
 
-from stator.eval.frame import UNBOUND, Frame, native, throw
+from stator.frame import UNBOUND, Frame, native, throw
 from stator.eval.opcodes import op
 
 SETITEM, DELITEM = operator.setitem, operator.delitem

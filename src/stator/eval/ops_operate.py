@@ -8,7 +8,7 @@ from typing import Any
 from stator._frames import FAILED
 from stator._frames import native as run_native
 from stator.code.tables311 import BINARY_OPERATORS
-from stator.eval.frame import RAISED, RETURN, Frame
+from stator.frame import RAISED, RETURN, Frame
 from stator.eval.opcodes import op
 
 _BINARY = {

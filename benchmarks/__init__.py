@@ -1,0 +1,1 @@
+"""Benchmarks: always side by side with torch.compile, in one process, in interleaved rounds."""

@@ -1,0 +1,356 @@
+/* The Compiled type: what stator.compile() returns. Tries its entries in turn, most recently hit first. */
+#include "entry.h"
+#include <structmember.h>
+
+typedef struct {
+    Program *program;       /* owned */
+    PyObject *function;     /* owned */
+} Entry;
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *function;     /* owned: the user's function, __wrapped__ */
+    PyObject *miss;         /* owned: miss(args, kwargs or None) */
+    PyObject *dict;
+    PyObject *weakrefs;
+    Entry *entries;
+    Py_ssize_t count, capacity;
+} Compiled;
+
+#define FEW_LOADS 64
+
+/* Calls the entry function with the loads, whose references it drops; loads[-1] is scratch space for the callee. */
+static PyObject *
+call_entry(PyObject *function, PyObject **loads, Py_ssize_t count)
+{
+    Py_INCREF(function);
+    PyObject *result = PyObject_Vectorcall(function, loads, (size_t)count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Py_DECREF(loads[i]);
+    }
+    Py_DECREF(function);
+    return result;
+}
+
+static void
+move_to_front(Compiled *self, Py_ssize_t index)
+{
+    Entry hit = self->entries[index];
+    memmove(self->entries + 1, self->entries, index * sizeof(Entry));
+    self->entries[0] = hit;
+}
+
+/* Where `program` is now: a careful run may have let other code change the list. */
+static Py_ssize_t
+position(const Compiled *self, const Program *program)
+{
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        if (self->entries[i].program == program) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Runs one entry: 1 and a result (NULL on error), or 0 for no hit. */
+static int
+try_entry(Compiled *self, Py_ssize_t index, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **result)
+{
+    Program *program = self->entries[index].program;
+    PyObject *function = self->entries[index].function;
+    PyObject *few[FEW_LOADS + 1];
+    PyObject **loads = few;
+    *result = NULL;
+    if (program->load_count > FEW_LOADS) {
+        loads = PyMem_Malloc((program->load_count + 1) * sizeof(PyObject *));
+        if (loads == NULL) {
+            PyErr_NoMemory();
+            return 1;
+        }
+    }
+    Py_ssize_t count = program->load_count;
+    Py_INCREF(program);
+    Py_INCREF(function);
+    int32_t row = program_run(program, args, nargs, kwnames, loads + 1);
+    int hit = row == HIT;
+    if (program_compare(program, args, nargs, kwnames, row) < 0) {
+        for (Py_ssize_t i = 0; hit && i < count; i++) {
+            Py_DECREF(loads[i + 1]);
+        }
+        hit = 1;
+    }
+    else if (hit) {
+        Py_ssize_t now = index == 0 ? 0 : position(self, program);
+        if (now > 0) {
+            move_to_front(self, now);
+        }
+        *result = call_entry(function, loads + 1, count);
+    }
+    Py_DECREF(function);
+    Py_DECREF(program);
+    if (loads != few) {
+        PyMem_Free(loads);
+    }
+    return hit;
+}
+
+/* Keyword arguments as a dict, None if there are none; new reference. */
+static PyObject *
+keywords(PyObject *const *values, PyObject *kwnames)
+{
+    if (kwnames == NULL || PyTuple_GET_SIZE(kwnames) == 0) {
+        return Py_NewRef(Py_None);
+    }
+    PyObject *dict = PyDict_New();
+    for (Py_ssize_t i = 0; dict != NULL && i < PyTuple_GET_SIZE(kwnames); i++) {
+        if (PyDict_SetItem(dict, PyTuple_GET_ITEM(kwnames, i), values[i]) < 0) {
+            Py_CLEAR(dict);
+        }
+    }
+    return dict;
+}
+
+static PyObject *
+call_miss(Compiled *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    PyObject *positional = PyTuple_New(nargs);
+    PyObject *named = positional == NULL ? NULL : keywords(args + nargs, kwnames);
+    if (named == NULL) {
+        Py_XDECREF(positional);
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < nargs; i++) {
+        PyTuple_SET_ITEM(positional, i, Py_NewRef(args[i]));
+    }
+    PyObject *miss = Py_NewRef(self->miss);
+    PyObject *result = PyObject_CallFunctionObjArgs(miss, positional, named, NULL);
+    Py_DECREF(miss);
+    Py_DECREF(positional);
+    Py_DECREF(named);
+    return result;
+}
+
+static PyObject *
+compiled_vectorcall(Compiled *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    PyObject *result;
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        if (try_entry(self, i, args, nargs, kwnames, &result)) {
+            return result;
+        }
+    }
+    return call_miss(self, args, nargs, kwnames);
+}
+
+/* Copies what functools.wraps would, so that the object introduces itself as the function. */
+static int
+copy_identity(Compiled *self)
+{
+    static const char *const names[] = {"__module__", "__name__", "__qualname__", "__doc__", "__annotations__"};
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(names); i++) {
+        PyObject *value = PyObject_GetAttrString(self->function, names[i]);
+        if (value == NULL) {
+            PyErr_Clear();
+            continue;
+        }
+        int failed = PyDict_SetItemString(self->dict, names[i], value);
+        Py_DECREF(value);
+        if (failed) {
+            return -1;
+        }
+    }
+    PyObject *own = PyFunction_Check(self->function) ? ((PyFunctionObject *)self->function)->func_dict : NULL;
+    if (own != NULL && PyDict_Merge(self->dict, own, 0) < 0) {
+        return -1;
+    }
+    return PyDict_SetItemString(self->dict, "__wrapped__", self->function);
+}
+
+static PyObject *
+compiled_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"function", "miss", NULL};
+    PyObject *function, *miss;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO", names, &function, &miss)) {
+        return NULL;
+    }
+    Compiled *self = (Compiled *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->vectorcall = (vectorcallfunc)compiled_vectorcall;
+    self->function = Py_NewRef(function);
+    self->miss = Py_NewRef(miss);
+    self->dict = PyDict_New();
+    if (self->dict == NULL || copy_identity(self) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static int
+compiled_traverse(Compiled *self, visitproc visit, void *arg)
+{
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        Py_VISIT(self->entries[i].program);
+        Py_VISIT(self->entries[i].function);
+    }
+    Py_VISIT(self->function);
+    Py_VISIT(self->miss);
+    Py_VISIT(self->dict);
+    return 0;
+}
+
+/* Empties the list first: dropping an entry may call this object again. */
+static void
+drop_entries(Compiled *self)
+{
+    Entry *entries = self->entries;
+    Py_ssize_t count = self->count;
+    self->entries = NULL;
+    self->count = self->capacity = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Py_DECREF(entries[i].program);
+        Py_DECREF(entries[i].function);
+    }
+    PyMem_Free(entries);
+}
+
+static int
+compiled_clear(Compiled *self)
+{
+    drop_entries(self);
+    Py_CLEAR(self->function);
+    Py_CLEAR(self->miss);
+    Py_CLEAR(self->dict);
+    return 0;
+}
+
+static void
+compiled_dealloc(Compiled *self)
+{
+    PyObject_GC_UnTrack(self);
+    if (self->weakrefs != NULL) {
+        PyObject_ClearWeakRefs((PyObject *)self);
+    }
+    compiled_clear(self);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyObject *
+compiled_get(PyObject *self, PyObject *instance, PyObject *Py_UNUSED(owner))
+{
+    return instance == NULL || instance == Py_None ? Py_NewRef(self) : PyMethod_New(self, instance);
+}
+
+static PyObject *
+compiled_repr(Compiled *self)
+{
+    return PyUnicode_FromFormat("<compiled %R, %zd entries>", self->function, self->count);
+}
+
+/* append(program, function): the new entry is tried first. */
+static PyObject *
+compiled_append(Compiled *self, PyObject *args)
+{
+    PyObject *program, *function;
+    if (!PyArg_ParseTuple(args, "O!O", &Program_Type, &program, &function)) {
+        return NULL;
+    }
+    if (self->count == self->capacity) {
+        Py_ssize_t capacity = self->capacity ? 2 * self->capacity : 4;
+        Entry *grown = PyMem_Realloc(self->entries, capacity * sizeof(Entry));
+        if (grown == NULL) {
+            return PyErr_NoMemory();
+        }
+        self->entries = grown;
+        self->capacity = capacity;
+    }
+    self->entries[self->count++] = (Entry){(Program *)Py_NewRef(program), Py_NewRef(function)};
+    move_to_front(self, self->count - 1);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+compiled_entries(Compiled *self, PyObject *Py_UNUSED(ignored))
+{
+    PyObject *list = PyList_New(0);
+    for (Py_ssize_t i = 0; list != NULL && i < self->count; i++) {
+        PyObject *pair = PyTuple_Pack(2, self->entries[i].program, self->entries[i].function);
+        if (pair == NULL || PyList_Append(list, pair) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(pair);
+    }
+    return list;
+}
+
+static PyObject *
+compiled_clear_entries(Compiled *self, PyObject *Py_UNUSED(ignored))
+{
+    drop_entries(self);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+compiled_remove(Compiled *self, PyObject *number)
+{
+    Py_ssize_t index = PyNumber_AsSsize_t(number, PyExc_IndexError);
+    if (index == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    if (index < 0 || index >= self->count) {
+        PyErr_SetString(PyExc_IndexError, "no such entry");
+        return NULL;
+    }
+    Entry gone = self->entries[index];
+    self->count--;
+    memmove(self->entries + index, self->entries + index + 1, (self->count - index) * sizeof(Entry));
+    Py_DECREF(gone.program);
+    Py_DECREF(gone.function);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef compiled_methods[] = {
+    {"append", (PyCFunction)compiled_append, METH_VARARGS, "append(program, function): adds an entry in front"},
+    {"entries", (PyCFunction)compiled_entries, METH_NOARGS, "entries() -> [(program, function)], most recently hit first"},
+    {"clear", (PyCFunction)compiled_clear_entries, METH_NOARGS, "clear(): drops all entries"},
+    {"remove", (PyCFunction)compiled_remove, METH_O, "remove(i): drops one entry"},
+    {NULL},
+};
+
+static PyMemberDef compiled_members[] = {
+    {"miss", T_OBJECT, offsetof(Compiled, miss), READONLY, "called as miss(args, kwargs or None) when no entry hits"},
+    {NULL},
+};
+
+static PyGetSetDef compiled_getset[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict},
+    {NULL},
+};
+
+PyTypeObject Compiled_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "stator._entry.Compiled",
+    .tp_basicsize = sizeof(Compiled),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_doc = "Compiled(function, miss): a function that tries its compiled entries before it is captured anew",
+    .tp_new = compiled_new,
+    .tp_dealloc = (destructor)compiled_dealloc,
+    .tp_traverse = (traverseproc)compiled_traverse,
+    .tp_clear = (inquiry)compiled_clear,
+    .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(Compiled, vectorcall),
+    .tp_descr_get = compiled_get,
+    .tp_repr = (reprfunc)compiled_repr,
+    .tp_getattro = PyObject_GenericGetAttr,
+    .tp_setattro = PyObject_GenericSetAttr,
+    .tp_dictoffset = offsetof(Compiled, dict),
+    .tp_weaklistoffset = offsetof(Compiled, weakrefs),
+    .tp_methods = compiled_methods,
+    .tp_members = compiled_members,
+    .tp_getset = compiled_getset,
+};

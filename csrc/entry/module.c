@@ -1,0 +1,104 @@
+/* The extension module stator._entry. */
+#include "entry.h"
+#include <dlfcn.h>
+#include <limits.h>
+
+/* The tag of a class's attributes, given to it now if it has none; 0 if that is impossible. */
+static PyObject *
+type_version(PyObject *Py_UNUSED(module), PyObject *cls)
+{
+    if (!PyType_Check(cls)) {
+        PyErr_SetString(PyExc_TypeError, "type_version takes a class");
+        return NULL;
+    }
+    PyTypeObject *type = (PyTypeObject *)cls;
+    if (type_tag(type) == 0) {
+        PyObject *name = PyUnicode_InternFromString("__class__");
+        if (name == NULL) {
+            return NULL;
+        }
+        _PyType_Lookup(type, name);
+        Py_DECREF(name);
+    }
+    return PyLong_FromUnsignedLong(type_tag(type));
+}
+
+static PyObject *
+same_constant(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *object, *key;
+    if (!PyArg_ParseTuple(args, "OO", &object, &key)) {
+        return NULL;
+    }
+    return PyBool_FromLong(constant_same(object, key));
+}
+
+static PyMethodDef functions[] = {
+    {"type_version", type_version, METH_O, "type_version(cls) -> version tag of its attributes, 0 if there is none"},
+    {"same_constant", same_constant, METH_VARARGS, "same_constant(object, key) -> what the EQ check answers"},
+    {"tensor_raw", tensor_raw, METH_O, "tensor_raw(tensor) -> (dtype, device type, device index, layout) as numbers"},
+    {"tensor_learn", tensor_learn, METH_O, "tensor_learn(probes) -> whether the layout of tensors is known"},
+    {"tensor_mode", tensor_mode, METH_NOARGS, "tensor_mode() -> 'direct' or 'python'"},
+    {"set_tensor_twin", tensor_set_twin, METH_O, "set_tensor_twin(function): answers TENSOR where C cannot"},
+    {"state_words", state_words, METH_NOARGS, "state_words() -> torch's state as bytes, None if it cannot be read in C"},
+    {"set_state_twin", state_set_twin, METH_O, "set_state_twin(function): answers STATE where C cannot"},
+    {NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "stator._entry",
+    .m_doc = "What runs on every call: guard programs and the compiled function object.",
+    .m_size = -1,
+    .m_methods = functions,
+};
+
+/* A handle of the loaded libtorch_cpu; look-ups through it also search the libraries it depends on. */
+static void *
+open_torch(PyObject *torch)
+{
+    PyObject *file = PyObject_GetAttrString(torch, "__file__");
+    const char *text = file == NULL ? NULL : PyUnicode_AsUTF8(file);
+    const char *slash = text == NULL ? NULL : strrchr(text, '/');
+    void *library = NULL;
+    char path[PATH_MAX];
+    if (slash != NULL && snprintf(path, sizeof(path), "%.*s/lib/libtorch_cpu.so", (int)(slash - text), text) < PATH_MAX) {
+        library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    }
+    Py_XDECREF(file);
+    PyErr_Clear();
+    return library == NULL ? RTLD_DEFAULT : library;
+}
+
+static int
+connect_torch(void)
+{
+    PyObject *torch = PyImport_ImportModule("torch");
+    if (torch == NULL) {
+        return -1;
+    }
+    void *library = open_torch(torch);
+    int failed = constants_init(torch) < 0 || tensor_init(torch, library) < 0 || state_init(torch, library) < 0;
+    Py_DECREF(torch);
+    return failed ? -1 : 0;
+}
+
+PyMODINIT_FUNC
+PyInit__entry(void)
+{
+    if (connect_torch() < 0 || PyType_Ready(&Program_Type) < 0 || PyType_Ready(&Compiled_Type) < 0) {
+        return NULL;
+    }
+    PyObject *module = PyModule_Create(&definition);
+    if (module == NULL) {
+        return NULL;
+    }
+    PyObject *opcodes = program_opcodes();
+    if (opcodes == NULL || PyModule_AddObject(module, "OPCODES", opcodes) < 0
+        || PyModule_AddObjectRef(module, "GuardProgram", (PyObject *)&Program_Type) < 0
+        || PyModule_AddObjectRef(module, "Compiled", (PyObject *)&Compiled_Type) < 0) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

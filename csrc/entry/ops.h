@@ -1,0 +1,257 @@
+/* The instructions of a guard program, one function each; included by run.c only, so that all are inlined.
+ *
+ * A load returns a borrowed value or NULL (the guard fails); new references go to the scratch. */
+#ifndef STATOR_ENTRY_OPS_H
+#define STATOR_ENTRY_OPS_H
+
+#include "entry.h"
+
+static inline PyObject *
+load_ARG(const Run *run, Instr *in)
+{
+    return run->args[in->arg];
+}
+
+/* NULL is no failure here: the instance has no dict, or keeps its values inline (see load_ATTR). */
+static inline PyObject *
+load_FIELDS(const Run *run, Instr *in)
+{
+    return instance_dict(run->scratch->values[in->src]);
+}
+
+static inline PyObject *
+load_CLASSFIELDS(const Run *run, Instr *in)
+{
+    PyObject *object = run->scratch->values[in->src];
+    return PyType_Check(object) ? ((PyTypeObject *)object)->tp_dict : NULL;
+}
+
+static inline PyObject *
+load_DICT(const Run *run, Instr *in)
+{
+    return dict_load(run->scratch->values[in->src]);
+}
+
+static inline PyObject *
+find_attribute(const Run *run, Instr *in, Find *found)
+{
+    PyObject *dict = run->scratch->values[in->arg];
+    if (dict != NULL) {
+        return dict_find(dict, in->key, in->hash, &in->hint, found);
+    }
+    return inline_find(run->scratch->values[in->src], in->key, in->hash, &in->hint, found);
+}
+
+static inline PyObject *
+load_ATTR(const Run *run, Instr *in)
+{
+    Find found;
+    return find_attribute(run, in, &found);
+}
+
+static inline PyObject *
+load_KEY(const Run *run, Instr *in)
+{
+    Find found;
+    PyObject *dict = run->scratch->values[in->src];
+    return PyDict_Check(dict) ? dict_find(dict, in->key, in->hash, &in->hint, &found) : NULL;
+}
+
+static inline PyObject *
+load_CLASSITEM(const Run *run, Instr *in)
+{
+    return load_KEY(run, in);
+}
+
+static inline PyObject *
+load_GETATTR(const Run *run, Instr *in)
+{
+    return attribute_load(run->scratch->values[in->src], in->key, run->scratch);
+}
+
+static inline PyObject *
+load_TYPE(const Run *run, Instr *in)
+{
+    return (PyObject *)Py_TYPE(run->scratch->values[in->src]);
+}
+
+static inline PyObject *
+load_ITEM(const Run *run, Instr *in)
+{
+    PyObject *object = run->scratch->values[in->src];
+    if (PyTuple_Check(object)) {
+        return in->arg < PyTuple_GET_SIZE(object) ? PyTuple_GET_ITEM(object, in->arg) : NULL;
+    }
+    return PyList_Check(object) && in->arg < PyList_GET_SIZE(object) ? PyList_GET_ITEM(object, in->arg) : NULL;
+}
+
+static inline PyObject *
+load_ORDER(const Run *run, Instr *in)
+{
+    return order_load(run->scratch->values[in->src], run->scratch);
+}
+
+static inline PyObject *
+load_SEQ(const Run *run, Instr *in)
+{
+    return sequence_load(run->scratch->values[in->src], in->arg, run->scratch);
+}
+
+static inline PyObject *
+load_CELL(const Run *run, Instr *in)
+{
+    PyObject *cell = run->scratch->values[in->src];
+    return PyCell_Check(cell) ? PyCell_GET(cell) : NULL;
+}
+
+static inline PyObject *
+load_PART(const Run *run, Instr *in)
+{
+    return part_load(run->scratch->values[in->src], in->key, run->scratch);
+}
+
+static inline bool
+check_TYPE_IS(const Run *run, Instr *in)
+{
+    return (PyObject *)Py_TYPE(run->scratch->values[in->src]) == in->key;
+}
+
+static inline bool
+check_TYPE_VERSION(const Run *run, Instr *in)
+{
+    PyObject *object = run->scratch->values[in->src];
+    return PyType_Check(object) && in->number != 0 && (Py_ssize_t)type_tag((PyTypeObject *)object) == in->number;
+}
+
+static inline bool
+check_IS(const Run *run, Instr *in)
+{
+    return run->scratch->values[in->src] == in->key;
+}
+
+static inline bool
+check_EQ(const Run *run, Instr *in)
+{
+    return constant_same(run->scratch->values[in->src], in->key);
+}
+
+static inline bool
+check_LEN(const Run *run, Instr *in)
+{
+    return raw_length(run->scratch->values[in->src]) == in->number;
+}
+
+static inline bool
+ordered_keys_match(PyObject *order, PyObject *keys)
+{
+    bool match = order != NULL && PyList_GET_SIZE(order) == PyTuple_GET_SIZE(keys);
+    for (Py_ssize_t i = 0; match && i < PyTuple_GET_SIZE(keys); i++) {
+        match = constant_same(PyList_GET_ITEM(order, i), PyTuple_GET_ITEM(keys, i));
+    }
+    return match;
+}
+
+static inline bool
+check_KEYS(const Run *run, Instr *in)
+{
+    PyObject *dict = run->scratch->values[in->src], *key, *value;
+    if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(in->key)) {
+        return false;
+    }
+    if (PyODict_Check(dict)) {
+        return ordered_keys_match(order_load(dict, run->scratch), in->key);
+    }
+    Py_ssize_t at = 0, i = 0;
+    while (PyDict_Next(dict, &at, &key, &value)) {
+        if (!constant_same(key, PyTuple_GET_ITEM(in->key, i++))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static inline bool
+check_NO_KEY(const Run *run, Instr *in)
+{
+    Find found;
+    PyObject *dict = run->scratch->values[in->src];
+    if (!PyDict_Check(dict)) {
+        return false;
+    }
+    dict_find(dict, in->key, in->hash, &in->hint, &found);
+    return found == FIND_ABSENT;
+}
+
+static inline bool
+check_NO_ATTR(const Run *run, Instr *in)
+{
+    Find found;
+    find_attribute(run, in, &found);
+    return found == FIND_ABSENT;
+}
+
+static inline bool
+check_TENSOR(const Run *run, Instr *in)
+{
+    return tensor_check(run->scratch->values[in->src], in->data);
+}
+
+static inline bool
+check_CODE_IS(const Run *run, Instr *in)
+{
+    PyObject *object = run->scratch->values[in->src];
+    return PyFunction_Check(object) && PyFunction_GET_CODE(object) == in->key;
+}
+
+/* The hook dicts of one module lie in consecutive slots. */
+static inline bool
+check_HOOKS(const Run *run, Instr *in)
+{
+    PyObject **dicts = run->scratch->values + in->src;
+    for (int32_t i = 0; i < in->arg; i++) {
+        if (!PyDict_Check(dicts[i]) || PyDict_GET_SIZE(dicts[i]) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static inline bool
+check_EMPTY_CELL(const Run *run, Instr *in)
+{
+    PyObject *cell = run->scratch->values[in->src];
+    return PyCell_Check(cell) && PyCell_GET(cell) == NULL;
+}
+
+static inline bool
+check_SAME(const Run *run, Instr *in)
+{
+    return run->scratch->values[in->src] == run->scratch->values[in->arg];
+}
+
+/* Without key the value is a weak reference; with a weak reference as key the value is its target. */
+static inline bool
+check_ALIVE(const Run *run, Instr *in)
+{
+    PyObject *object = run->scratch->values[in->src];
+    PyObject *reference = in->key == Py_None ? object : in->key;
+    if (!PyWeakref_Check(reference)) {
+        return false;
+    }
+    PyObject *target = PyWeakref_GET_OBJECT(reference);
+    return target != Py_None && (in->key == Py_None || target == object);
+}
+
+static inline bool
+check_STATE(const Run *Py_UNUSED(run), Instr *in)
+{
+    return state_check(in->data);
+}
+
+static inline bool
+check_DISTINCT(const Run *run, Instr *in)
+{
+    return distinct_check(in->data, run->scratch->values);
+}
+
+#endif

@@ -1,0 +1,169 @@
+/* Everything that depends on the layout of one CPython version: dict tables, version tags, instance dicts. */
+#ifndef STATOR_ENTRY_VERSION_H
+#define STATOR_ENTRY_VERSION_H
+
+#define PY_SSIZE_T_CLEAN
+#define Py_BUILD_CORE 1
+#include <Python.h>
+#include <internal/pycore_dict.h>
+#include <internal/pycore_object.h>
+#undef Py_BUILD_CORE
+
+#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000
+#error "stator._entry knows the layout of Python 3.11 only"
+#endif
+
+typedef enum { FIND_FOUND, FIND_ABSENT, FIND_UNSAFE } Find;
+
+/* Says whether two dict keys with equal hashes are equal: 1, 0, or -1 if only user code could tell. */
+int key_equal(PyObject *stored, PyObject *key);
+
+/* The tag is unique over all dicts and all their states, so an equal tag means the same, unchanged dict. */
+static inline uint64_t
+dict_tag(PyObject *dict)
+{
+    return ((PyDictObject *)dict)->ma_version_tag;
+}
+
+static inline Py_ssize_t
+table_slot(const PyDictKeysObject *table, size_t at)
+{
+    if (table->dk_log2_size < 8) {
+        return ((const int8_t *)table->dk_indices)[at];
+    }
+    if (table->dk_log2_size < 16) {
+        return ((const int16_t *)table->dk_indices)[at];
+    }
+    if (table->dk_log2_size < 32) {
+        return ((const int32_t *)table->dk_indices)[at];
+    }
+    return (Py_ssize_t)((const int64_t *)table->dk_indices)[at];
+}
+
+static inline PyObject *
+table_key(PyDictKeysObject *table, Py_ssize_t at)
+{
+    return DK_IS_UNICODE(table) ? DK_UNICODE_ENTRIES(table)[at].me_key : DK_ENTRIES(table)[at].me_key;
+}
+
+static inline Py_hash_t
+table_hash(PyDictKeysObject *table, Py_ssize_t at)
+{
+    if (DK_IS_UNICODE(table)) {
+        return ((PyASCIIObject *)DK_UNICODE_ENTRIES(table)[at].me_key)->hash;
+    }
+    return DK_ENTRIES(table)[at].me_hash;
+}
+
+/* Index of the entry of `key`; the hint (last index) is tried first, and no user code ever runs. */
+static inline Find
+table_find(PyDictKeysObject *table, PyObject *key, Py_hash_t hash, int32_t *hint)
+{
+    if (*hint < table->dk_nentries && table_key(table, *hint) == key) {
+        return FIND_FOUND;
+    }
+    size_t mask = (size_t)DK_SIZE(table) - 1;
+    size_t perturb = (size_t)hash;
+    for (size_t at = (size_t)hash & mask;;) {
+        Py_ssize_t index = table_slot(table, at);
+        if (index == DKIX_EMPTY) {
+            return FIND_ABSENT;
+        }
+        if (index >= 0 && table_hash(table, index) == hash) {
+            int equal = key_equal(table_key(table, index), key);
+            if (equal < 0) {
+                return FIND_UNSAFE;
+            }
+            if (equal) {
+                *hint = (int32_t)index;
+                return FIND_FOUND;
+            }
+        }
+        perturb >>= 5;
+        at = (at * 5 + perturb + 1) & mask;
+    }
+}
+
+/* Borrowed value of `key` in a dict, or NULL with *found telling absent from unsafe. */
+static inline PyObject *
+dict_find(PyObject *object, PyObject *key, Py_hash_t hash, int32_t *hint, Find *found)
+{
+    PyDictObject *dict = (PyDictObject *)object;
+    PyDictKeysObject *table = dict->ma_keys;
+    *found = table_find(table, key, hash, hint);
+    if (*found != FIND_FOUND) {
+        return NULL;
+    }
+    PyObject *value;
+    if (dict->ma_values != NULL) {
+        value = dict->ma_values->values[*hint];
+    }
+    else if (DK_IS_UNICODE(table)) {
+        value = DK_UNICODE_ENTRIES(table)[*hint].me_value;
+    }
+    else {
+        value = DK_ENTRIES(table)[*hint].me_value;
+    }
+    if (value == NULL) {
+        *found = FIND_ABSENT;
+    }
+    return value;
+}
+
+/* Where the pointer to the instance dict lies, or NULL if instances have none. */
+static inline PyObject **
+instance_dict_slot(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
+        return _PyObject_ManagedDictPointer(object);
+    }
+    Py_ssize_t offset = type->tp_dictoffset;
+    if (offset == 0) {
+        return NULL;
+    }
+    if (offset < 0) {
+        Py_ssize_t size = Py_SIZE(object);
+        offset += (Py_ssize_t)_PyObject_VAR_SIZE(type, size < 0 ? -size : size);
+    }
+    return (PyObject **)((char *)object + offset);
+}
+
+/* The instance dict if it exists as an object (borrowed), else NULL. */
+static inline PyObject *
+instance_dict(PyObject *object)
+{
+    PyObject **slot = instance_dict_slot(object);
+    return slot == NULL ? NULL : *slot;
+}
+
+/* Borrowed attribute of an instance whose values live inline, without making the dict. */
+static inline PyObject *
+inline_find(PyObject *object, PyObject *name, Py_hash_t hash, int32_t *hint, Find *found)
+{
+    *found = FIND_ABSENT;
+    PyTypeObject *type = Py_TYPE(object);
+    if (!(type->tp_flags & Py_TPFLAGS_MANAGED_DICT)) {
+        return NULL;
+    }
+    PyDictValues *values = *_PyObject_ValuesPointer(object);
+    PyDictKeysObject *table = ((PyHeapTypeObject *)type)->ht_cached_keys;
+    if (values == NULL || table == NULL) {
+        return NULL;
+    }
+    *found = table_find(table, name, hash, hint);
+    PyObject *value = *found == FIND_FOUND ? values->values[*hint] : NULL;
+    if (*found == FIND_FOUND && value == NULL) {
+        *found = FIND_ABSENT;
+    }
+    return value;
+}
+
+/* The version of a class's attributes and those of its bases, 0 if it has none now. */
+static inline unsigned int
+type_tag(PyTypeObject *type)
+{
+    return type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG ? type->tp_version_tag : 0;
+}
+
+#endif

@@ -1,0 +1,224 @@
+/* Door slots: native attribute access on outside objects, new classes and finalizers come to stator while a span is open.
+   The replaced slot functions behave as the originals whenever no span is open on the thread. */
+#include "frames.h"
+
+static PyObject *read_callback, *write_callback; /* strong; set once by the package */
+static getattrofunc getattr_hook_slot;           /* CPython's slot for classes with __getattr__, learnt when first met */
+static getattrofunc module_read;
+static newfunc type_new;
+
+/* Run a callback of stator's from inside native code: (obj, name[, value]) -> value. */
+static PyObject *ask(PyObject *callback, PyObject *obj, PyObject *name, PyObject *value) {
+    PyThreadState *ts = _PyThreadState_GET();
+    _PyErr_StackItem *user_exc = ts->exc_info;
+    _PyErr_StackItem own_exc = {.exc_value = NULL, .previous_item = user_exc};
+    int recursion = ts->recursion_remaining, user_recursion = stator_thread.user_recursion;
+    stator_thread.user_recursion = recursion;
+    stator_thread.armed = 0;
+    stator_hook_remove();
+    ts->exc_info = &own_exc;
+    ts->recursion_remaining = 100000;
+    PyObject *args[] = {obj, name, value};
+    PyObject *result = PyObject_Vectorcall(callback, args, value ? 3 : 2, NULL);
+    Py_CLEAR(own_exc.exc_value);
+    ts->exc_info = user_exc;
+    ts->recursion_remaining = recursion;
+    stator_thread.user_recursion = user_recursion;
+    stator_hook_install();
+    stator_thread.armed = 1;
+    if (!result) {
+        return stator_gave_up();
+    }
+    if (result == stator_failed) {
+        Frame *top = stator_thread.top;
+        PyObject *error = top->error;
+        top->error = NULL;
+        Py_DECREF(result);
+        Py_INCREF(Py_TYPE(error));
+        PyErr_Restore((PyObject *)Py_TYPE(error), error, PyException_GetTraceback(error));
+        return NULL;
+    }
+    return result;
+}
+
+static int asked(void) { return stator_thread.armed && read_callback && stator_thread.top && !stator_thread.abandoned; }
+
+static PyObject *read_generic(PyObject *obj, PyObject *name) {
+    return asked() ? ask(read_callback, obj, name, NULL) : PyObject_GenericGetAttr(obj, name);
+}
+
+static PyObject *read_with_hook(PyObject *obj, PyObject *name) {
+    return asked() ? ask(read_callback, obj, name, NULL) : getattr_hook_slot(obj, name);
+}
+
+static PyObject *read_module(PyObject *obj, PyObject *name) {
+    return asked() ? ask(read_callback, obj, name, NULL) : module_read(obj, name);
+}
+
+static int write_generic(PyObject *obj, PyObject *name, PyObject *value) {
+    if (!asked()) {
+        return PyObject_GenericSetAttr(obj, name, value);
+    }
+    PyObject *result = ask(write_callback, obj, name, value ? value : stator_unbound);
+    Py_XDECREF(result);
+    return result ? 0 : -1;
+}
+
+/* original_getattr(obj, name), original_setattr(obj, name[, value]): attribute access past the door slots. */
+static PyObject *original_getattr(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "original_getattr(obj, name)");
+        return NULL;
+    }
+    getattrofunc read = Py_TYPE(args[0])->tp_getattro;
+    if (read == read_generic) {
+        return PyObject_GenericGetAttr(args[0], args[1]);
+    }
+    if (read == read_with_hook) {
+        return getattr_hook_slot(args[0], args[1]);
+    }
+    return read == read_module ? module_read(args[0], args[1]) : PyObject_GetAttr(args[0], args[1]);
+}
+
+static PyObject *original_setattr(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    if (nargs != 2 && nargs != 3) {
+        PyErr_SetString(PyExc_TypeError, "original_setattr(obj, name[, value])");
+        return NULL;
+    }
+    PyObject *value = nargs == 3 ? args[2] : NULL;
+    int failed = Py_TYPE(args[0])->tp_setattro == write_generic ? PyObject_GenericSetAttr(args[0], args[1], value)
+                                                                 : PyObject_SetAttr(args[0], args[1], value);
+    if (failed) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+int stator_generic_read(PyTypeObject *type) {
+    return type->tp_getattro == PyObject_GenericGetAttr || type->tp_getattro == read_generic;
+}
+
+int stator_generic_write(PyTypeObject *type) {
+    return type->tp_setattro == PyObject_GenericSetAttr || type->tp_setattro == write_generic;
+}
+
+/* watch_type(cls): route native attribute access on its instances through stator while a span is open. */
+static PyObject *watch_type(PyObject *module, PyObject *cls) {
+    if (!PyType_Check(cls)) {
+        PyErr_SetString(PyExc_TypeError, "watch_type(cls)");
+        return NULL;
+    }
+    PyTypeObject *type = (PyTypeObject *)cls;
+    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
+        Py_RETURN_FALSE;
+    }
+    if (type->tp_getattro == PyObject_GenericGetAttr) {
+        type->tp_getattro = read_generic;
+    } else if (type->tp_getattro != read_generic && type->tp_getattro != read_with_hook && _PyType_Lookup(type, PyUnicode_InternFromString("__getattr__"))) {
+        if (!getattr_hook_slot) {
+            getattr_hook_slot = type->tp_getattro;
+        }
+        if (type->tp_getattro == getattr_hook_slot) {
+            type->tp_getattro = read_with_hook;
+        }
+    }
+    if (type->tp_setattro == PyObject_GenericSetAttr) {
+        type->tp_setattro = write_generic;
+    }
+    Py_RETURN_TRUE;
+}
+
+/* unwatch_type(cls): put CPython's own slots back. */
+static PyObject *unwatch_type(PyObject *module, PyObject *cls) {
+    PyTypeObject *type = (PyTypeObject *)cls;
+    if (type->tp_getattro == read_generic) {
+        type->tp_getattro = PyObject_GenericGetAttr;
+    } else if (type->tp_getattro == read_with_hook) {
+        type->tp_getattro = getattr_hook_slot;
+    }
+    if (type->tp_setattro == write_generic) {
+        type->tp_setattro = PyObject_GenericSetAttr;
+    }
+    Py_RETURN_NONE;
+}
+
+/* Classes made while a span is open are inside. */
+static PyObject *type_new_noted(PyTypeObject *meta, PyObject *args, PyObject *kwargs) {
+    PyObject *cls = type_new(meta, args, kwargs);
+    if (cls && stator_thread.armed && stator_thread.inside_types) {
+        PyObject *key = PyLong_FromVoidPtr(cls);
+        if (!key || PyDict_SetItem(stator_thread.inside_types, key, cls) < 0) {
+            Py_CLEAR(cls);
+        }
+        Py_XDECREF(key);
+    }
+    return cls;
+}
+
+/* A generator that dies while stator's own code runs is closed inside a span, so that its `finally` is observed. */
+static void finalize_generator(PyObject *generator) {
+    if (!stator_thread.capturing || stator_thread.armed || !stator_thread.top || stator_thread.abandoned
+        || ((PyGenObject *)generator)->gi_frame_state != FRAME_SUSPENDED
+        || stator_skip_code(((PyGenObject *)generator)->gi_code)) {
+        _PyGen_Finalize(generator);
+        return;
+    }
+    PyThreadState *ts = _PyThreadState_GET();
+    Span span;
+    stator_span_enter(ts, &span);
+    _PyGen_Finalize(generator);
+    stator_span_leave(ts, &span);
+}
+
+static PyObject *descr_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    descrgetfunc get = nargs == 3 ? Py_TYPE(args[0])->tp_descr_get : NULL;
+    if (!get) {
+        PyErr_SetString(PyExc_TypeError, "descr_get(descriptor, obj, cls)");
+        return NULL;
+    }
+    return get(args[0], args[1] == Py_None ? NULL : args[1], args[2]);
+}
+
+static PyObject *descr_set(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    descrsetfunc set = nargs >= 2 ? Py_TYPE(args[0])->tp_descr_set : NULL;
+    if (!set) {
+        PyErr_SetString(PyExc_TypeError, "descr_set(descriptor, obj[, value])");
+        return NULL;
+    }
+    if (set(args[0], args[1], nargs > 2 ? args[2] : NULL) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *set_callbacks(PyObject *module, PyObject *args) {
+    PyObject *read, *write;
+    if (!PyArg_ParseTuple(args, "OO:set_callbacks", &read, &write)) {
+        return NULL;
+    }
+    Py_XSETREF(read_callback, Py_NewRef(read));
+    Py_XSETREF(write_callback, Py_NewRef(write));
+    Py_RETURN_NONE;
+}
+
+PyMethodDef stator_slots_methods[] = {
+    {"original_getattr", (PyCFunction)(void (*)(void))original_getattr, METH_FASTCALL, "original_getattr(obj, name)"},
+    {"original_setattr", (PyCFunction)(void (*)(void))original_setattr, METH_FASTCALL, "original_setattr(obj, name[, value])"},
+    {"watch_type", watch_type, METH_O, "route native attribute access on instances through stator"},
+    {"unwatch_type", unwatch_type, METH_O, "undo watch_type"},
+    {"set_callbacks", set_callbacks, METH_VARARGS, "set_callbacks(read, write) for watched types"},
+    {"descr_get", (PyCFunction)(void (*)(void))descr_get, METH_FASTCALL, "descr_get(descriptor, obj or None, cls)"},
+    {"descr_set", (PyCFunction)(void (*)(void))descr_set, METH_FASTCALL, "descr_set(descriptor, obj[, value])"},
+    {NULL},
+};
+
+int stator_slots_ready(PyObject *module) {
+    module_read = PyModule_Type.tp_getattro;
+    PyModule_Type.tp_getattro = read_module;
+    type_new = PyType_Type.tp_new;
+    PyType_Type.tp_new = type_new_noted;
+    PyGen_Type.tp_finalize = finalize_generator;
+    PyCoro_Type.tp_finalize = finalize_generator;
+    PyAsyncGen_Type.tp_finalize = finalize_generator;
+    return PyModule_AddFunctions(module, stator_slots_methods);
+}

@@ -1,0 +1,305 @@
+"""Net effects: the statements that bring an outside object from its old contents to its new ones.
+
+Old and new contents are compared by identity (equal exact scalars count as identical), never by user code. Subclasses
+of builtin containers are changed through the builtin type's own methods.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import types
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from . import raw
+from .emitter import Emitter
+from .plan import CannotRebuild, Const, Source, Splice, dict_of, listing
+from .raw import ABSENT
+from .recipes_instances import namespace_of
+
+Pairs = Sequence[tuple[Any, Any]]
+
+
+# Comparing.
+
+_TOKENS: dict[int, Callable[[Any], object]] = {
+    id(int): lambda obj: obj,
+    id(bool): lambda obj: obj,
+    id(str): lambda obj: obj,
+    id(bytes): lambda obj: obj,
+    id(type(None)): lambda obj: obj,
+    id(float): lambda obj: struct.pack("d", obj),
+    id(complex): lambda obj: struct.pack("dd", obj.real, obj.imag),
+}
+
+
+def token(obj: object) -> tuple[object, object]:
+    """Equal tokens stand for objects nobody can tell apart."""
+    by_value = _TOKENS.get(id(type(obj)))
+    return (id(type(obj)), by_value(obj)) if by_value is not None else (None, id(obj))
+
+
+def same(left: object, right: object) -> bool:
+    return left is right or token(left) == token(right)
+
+
+def _common_prefix(old: Sequence[object], new: Sequence[object]) -> int:
+    length = 0
+    for left, right in zip(old, new):  # noqa: B905 - the shorter one ends it
+        if not same(left, right):
+            break
+        length += 1
+    return length
+
+
+# Writing.
+
+_OPERATORS = {"__setitem__": "{0}[{1}] = {2}", "__delitem__": "del {0}[{1}]"}
+
+
+class Target:
+    """An outside container of a builtin type or of a subclass, and how to call the builtin type's methods on it."""
+
+    def __init__(self, emitter: Emitter, expression: object, cls: type, base: Any) -> None:
+        self.emitter = emitter
+        self.expression = expression
+        self.base = base
+        self.is_exact = cls is base
+
+    def do(self, method: str, *arguments: object) -> None:
+        if not self.is_exact:
+            self.emitter.statement(
+                "{0}({1})", Const(getattr(self.base, method)), listing([self.expression, *arguments])
+            )
+        elif method in _OPERATORS:
+            self.emitter.statement(_OPERATORS[method], self.expression, *arguments)
+        else:
+            self.emitter.statement(f"{{0}}.{method}({{1}})", self.expression, listing(arguments))
+
+    def span(self, start: int, stop: int | None) -> object:
+        """A subscript for the items from start to stop."""
+        end = "" if stop is None else str(stop)
+        return Source(f"{start or ''}:{end}") if self.is_exact else slice(start, stop)
+
+    def set(self, attribute: str, value: object) -> None:
+        descriptor = raw.lookup(self.base, attribute)
+        self.emitter.statement("{0}({1}, {2})", Const(descriptor.__set__), self.expression, value)
+
+
+# One function per type.
+
+
+def _change_list(target: Target, old: Sequence[Any], new: Sequence[Any]) -> None:
+    start = _common_prefix(old, new)
+    if start == len(old):
+        _extend(target, new[start:])
+        return
+    end = _common_prefix(old[: start - 1 if start else None : -1], new[: start - 1 if start else None : -1])
+    stop, inserted = len(old) - end, list(new[start : len(new) - end])
+    if not inserted:
+        single = stop - start == 1
+        target.do("__delitem__", start if single else target.span(start, None if end == 0 else stop))
+    elif len(inserted) == stop - start == 1:
+        target.do("__setitem__", start, inserted[0])
+    else:
+        target.do("__setitem__", target.span(start, None if end == 0 else stop), tuple(inserted))
+
+
+def _extend(target: Target, items: Sequence[Any]) -> None:
+    if len(items) == 1:
+        target.do("append", items[0])
+    elif items:
+        target.do("extend", tuple(items))
+
+
+def _change_deque(target: Target, old: Sequence[Any], new: Sequence[Any]) -> None:
+    if _common_prefix(old, new) == len(old):
+        _extend(target, new[len(old) :])
+    elif len(new) > len(old) and _common_prefix(old[::-1], new[::-1]) == len(old):
+        added = new[: len(new) - len(old)][::-1]
+        if len(added) == 1:
+            target.do("appendleft", added[0])
+        else:
+            target.do("extendleft", tuple(added))
+    else:
+        target.do("clear")
+        _extend(target, new)
+
+
+def _change_bytearray(target: Target, old: bytes, new: bytes) -> None:
+    start = _common_prefix(old, new)
+    if start == len(old):
+        if new[start:]:
+            target.do("extend", new[start:])
+    else:
+        target.do("__setitem__", target.span(start, None), new[start:])
+
+
+def _change_set(target: Target, old: Sequence[Any], new: Sequence[Any]) -> None:
+    before, after = {token(item) for item in old}, {token(item) for item in new}
+    removed = [item for item in old if token(item) not in after]
+    added = [item for item in new if token(item) not in before]
+    for items, one, many in ((removed, "discard", "difference_update"), (added, "add", "update")):
+        if len(items) == 1:
+            target.do(one, items[0])
+        elif items:
+            target.do(many, tuple(items))
+
+
+def _change_dict(target: Target, old: Pairs, new: Pairs) -> None:
+    before = {token(key): value for key, value in old}
+    after = {token(key) for key, _ in new}
+    kept = [key for key, _ in old if token(key) in after]
+    added = [key for key, _ in new if token(key) not in before]
+    in_place = _common_prefix([*kept, *added], [key for key, _ in new]) == len(new)
+    if not in_place:
+        target.do("clear")
+        _assign(target, new)
+        return
+    for key, _ in old:
+        if token(key) not in after:
+            target.do("__delitem__", key)
+    _assign(target, [(key, value) for key, value in new if not same(before.get(token(key), ABSENT), value)])
+
+
+def _assign(target: Target, items: Pairs) -> None:
+    if len(items) == 1:
+        target.do("__setitem__", *items[0])
+    elif target.base is OrderedDict and not target.is_exact:
+        # OrderedDict.update calls the subclass's __setitem__.
+        for key, value in items:
+            target.do("__setitem__", key, value)
+    elif items:
+        target.do("update", dict_of(items))
+
+
+def _change_defaultdict(target: Target, old: tuple[Any, Pairs], new: tuple[Any, Pairs]) -> None:
+    if not same(old[0], new[0]):
+        target.set("default_factory", new[0])
+    _change_dict(target, old[1], new[1])
+
+
+def _change_random(target: Target, old: Any, new: Any) -> None:
+    if old != new:
+        target.do("setstate", new)
+
+
+# The table.
+
+
+def _pairs(method: Any) -> Callable[[Any], Pairs]:
+    return lambda obj: [*method(obj)]
+
+
+def _read_defaultdict(obj: Any) -> tuple[Any, Pairs]:
+    return defaultdict.__dict__["default_factory"].__get__(obj), [*dict.items(obj)]
+
+
+_C_RANDOM: Any = random.Random.__base__
+
+# builtin type -> (how to read its contents, how to write the difference)
+ROWS: dict[int, tuple[Any, Callable[[Any], Any], Callable[[Target, Any, Any], None]]] = {
+    id(base): (base, read, change)
+    for base, read, change in (
+        (list, lambda obj: [*list.__iter__(obj)], _change_list),
+        (dict, _pairs(dict.items), _change_dict),
+        (OrderedDict, _pairs(OrderedDict.items), _change_dict),
+        (defaultdict, _read_defaultdict, _change_defaultdict),
+        (set, lambda obj: [*set.__iter__(obj)], _change_set),
+        (deque, lambda obj: [*deque.__iter__(obj)], _change_deque),
+        (bytearray, lambda obj: bytes(memoryview(obj)), _change_bytearray),
+        (_C_RANDOM, _C_RANDOM.getstate, _change_random),
+    )
+}
+
+
+def has_contents(cls: type) -> bool:
+    """Does this type have a row here?"""
+    return id(raw.solid_base(cls, ROWS)) in ROWS
+
+
+def snapshot(obj: object) -> Any:
+    """The contents of a container at this moment, for a later `contents`."""
+    return ROWS[id(raw.solid_base(type(obj), ROWS))][1](obj)
+
+
+def contents(emitter: Emitter, target: object, old: Any, new: object) -> None:
+    """Make target, whose contents were the snapshot `old`, hold what the container `new` of the same type holds now."""
+    solid = raw.solid_base(type(new), ROWS)
+    if id(solid) not in ROWS:
+        raise CannotRebuild(new, "there is no way to write its contents back")
+    base, read, change = ROWS[id(solid)]
+    change(Target(emitter, target, type(new), base), old, read(new))
+
+
+def items(
+    emitter: Emitter, target: object, cls: type, deleted: Iterable[object], assigned: Mapping[Any, Any] | Pairs
+) -> None:
+    """Delete and set these keys of a dict (or subclass), for callers that know the difference already."""
+    changed = Target(emitter, target, cls, ROWS[id(raw.solid_base(cls, ROWS))][0])
+    for key in deleted:
+        changed.do("__delitem__", key)
+    _assign(changed, [*assigned.items()] if isinstance(assigned, Mapping) else assigned)
+
+
+# Attributes, cells and globals.
+
+
+def attribute(emitter: Emitter, target: object, name: str, value: object = ABSENT, cls: type | None = None) -> None:
+    """Set an attribute where it is stored (slot, C field, class, or `__dict__`); without a value, delete it."""
+    cls = type(target) if cls is None else cls
+    if raw.derives(cls, type):
+        _through(emitter, Const(type.__setattr__), Const(type.__delattr__), target, name, value)
+        return
+    descriptor = raw.lookup(cls, name)
+    if type(descriptor) in raw.DATA_DESCRIPTORS:
+        if raw.stores_through(cls, name, descriptor):
+            _plainly(emitter, target, name, value)
+        elif value is ABSENT:
+            emitter.statement("{0}({1})", Const(descriptor.__delete__), target)
+        else:
+            emitter.statement("{0}({1}, {2})", Const(descriptor.__set__), target, value)
+    elif raw.stores_plainly(cls, name):
+        _plainly(emitter, target, name, value)
+    else:
+        _into_namespace(emitter, target, cls, name, value)
+
+
+def _plainly(emitter: Emitter, target: object, name: str, value: object) -> None:
+    if value is ABSENT:
+        emitter.statement(f"del {{0}}.{name}", target)
+    else:
+        emitter.statement(f"{{0}}.{name} = {{1}}", target, value)
+
+
+def _through(emitter: Emitter, setter: Const, deleter: Const, target: object, name: str, value: object) -> None:
+    if value is ABSENT:
+        emitter.statement("{0}({1}, {2})", deleter, target, name)
+    else:
+        emitter.statement("{0}({1}, {2}, {3})", setter, target, name, value)
+
+
+def _into_namespace(emitter: Emitter, target: object, cls: type, name: str, value: object) -> None:
+    descriptor = raw.dict_descriptor(cls)
+    if descriptor is None:
+        raise CannotRebuild(target, f"it has no place for an attribute {name!r}")
+    namespace = Splice(*namespace_of(cls, descriptor, target))
+    if value is ABSENT:
+        emitter.statement("del {0}[{1}]", namespace, name)
+    else:
+        emitter.statement("{0}[{1}] = {2}", namespace, name, value)
+
+
+def cell(emitter: Emitter, target: types.CellType | Source, value: object = ABSENT) -> None:
+    """Set what a cell holds; without a value, empty it."""
+    _plainly(emitter, target, "cell_contents", value)
+
+
+def global_name(emitter: Emitter, namespace: object, name: str, value: object = ABSENT) -> None:
+    """Set a global in this globals dict; without a value, delete it."""
+    if value is ABSENT:
+        emitter.statement("del {0}[{1}]", namespace, name)
+    else:
+        emitter.statement("{0}[{1}] = {2}", namespace, name, value)

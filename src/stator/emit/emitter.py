@@ -1,0 +1,269 @@
+"""Writes the source of an entry function: from a heap of example objects, code that makes an equal heap on every run."""
+
+from __future__ import annotations
+
+import builtins
+import re
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from . import atoms, raw
+from .order import components, schedule
+from .plan import CannotRebuild, Const, Part, Piece, Plan, Self, Source, hole, listing, parts_of, piece
+from .recipes import plan_for
+from .recipes_instances import build_instance_dict
+from .source import Body, Line, Slot, Text, compile_function
+
+FEWEST_FOR_BULK = 32
+_NOT_A_NAME = re.compile(r"\W+")
+
+
+def never(obj: object) -> bool:
+    return False
+
+
+class Emitter:
+    """Collects statements and the objects they need.
+
+    `resolve(obj)` names an object that exists at run time already; it is asked first, for every object, and the name
+    must mean that object in the whole function. `inside(obj)` tells of a class, function, cell, module or namespace
+    whether it was made during capture; an outside one that `resolve` does not name is embedded as it is.
+    Names `v0`, `v1`, … and `c_…` are the emitter's.
+    """
+
+    def __init__(self, resolve: Callable[[object], str | None], inside: Callable[[object], bool] = never) -> None:
+        self._resolve = resolve
+        self.inside = inside
+        self._slots: dict[int, Slot] = {}
+        self._names: dict[str, Slot] = {}
+        self._constants: dict[int, Slot] = {}
+        self._namespace: dict[str, Any] = {}
+        self._owners: dict[int, object] = {}
+        self._tuples: dict[str, object] = {}
+        self._met: set[int] = set()
+        self._keep: list[object] = []
+        self._body = Body()
+        self._locals = 0
+
+    # What callers use.
+
+    def value(self, obj: object) -> Source:
+        """An expression for obj, a name unless it is a literal; everything it needs has been emitted before."""
+        if type(obj) is Source:
+            return obj
+        slot = self._slot(obj)
+        slot.pinned = True
+        return Source(slot.name)
+
+    def statement(self, template: str, *objects: object) -> None:
+        """Add a statement such as `statement("{0}.append({1})", target, item)`; each hole is evaluated once."""
+        self._body.add(Line(self._text(piece(template, *objects))))
+
+    def call(self, function: object, *objects: object) -> None:
+        """Add a statement that calls function with these objects."""
+        self.statement("{0}({1})", function, listing(objects))
+
+    def raw(self, line: str) -> None:
+        """Add a complete statement as it is written; objects in it come from `value` and `constant`."""
+        self._pin_names_in(line)
+        self._body.add(Line((line,), is_raw=True))
+
+    def unpack(self, names: Sequence[str], template: str, *objects: object) -> None:
+        """Add `g0, g1 = expression`, and know these names from then on."""
+        slots = tuple(Slot(name) for name in names)
+        self._body.add(Line(self._text(piece(template, *objects)), unpacks=slots))
+        self._names.update((slot.name, slot) for slot in slots)
+
+    def constant(self, obj: object, hint: str | None = None) -> Source:
+        """The name of obj, embedded as it is; one object has one name."""
+        return Source(self._constant(obj, hint).name)
+
+    def function(
+        self, name: str, params: Sequence[str], result: object, label: str | None = None
+    ) -> types.FunctionType:
+        """The entry function; `result` is an object, or an expression as Source."""
+        if type(result) is Source:
+            self._pin_names_in(result)
+        text = self._text((hole(result),))
+        clash = set(params) & self._namespace.keys()
+        if clash:
+            raise ValueError(f"parameters have the names of constants: {', '.join(sorted(clash))}")
+        return compile_function(name, params, self._body.render(text), dict(self._namespace), label or name)
+
+    # What recipes ask.
+
+    def resolved(self, obj: object) -> bool:
+        return self._resolve(obj) is not None
+
+    def shares(self, owner: object, namespace: object) -> bool:
+        if id(namespace) in self._met or self.resolved(namespace):
+            return True
+        self._owners[id(namespace)] = owner
+        return False
+
+    # Naming.
+
+    def _constant(self, obj: object, hint: str | None = None) -> Slot:
+        slot = self._constants.get(id(obj))
+        if slot is None:
+            name = self._free_name(hint or _constant_name(obj))
+            self._namespace[name] = obj
+            slot = self._constants[id(obj)] = Slot(name, constant=True)
+        return slot
+
+    def _free_name(self, wanted: str) -> str:
+        name, count = wanted, 1
+        while name in self._namespace:
+            count += 1
+            name = f"{wanted}_{count}"
+        return name
+
+    def _pin_names_in(self, text: str) -> None:
+        for name in re.findall(r"[A-Za-z_]\w*", text):
+            if name in self._names:
+                self._names[name].pinned = True
+
+    def _existing(self, obj: object) -> Slot | None:
+        """The slot of an object that needs no building."""
+        text = self._resolve(obj)
+        if text is not None:
+            return self._names.get(text) or Slot(str(text))
+        text = atoms.literal(obj)
+        if text is not None:
+            return Slot(text, constant=True, literal=True)
+        return self._constant(obj) if atoms.is_constant(obj, self.inside) else None
+
+    # Building.
+
+    def _slot(self, obj: object) -> Slot:
+        slot = self._slots.get(id(obj))
+        if slot is None:
+            self._build(obj)
+            slot = self._slots[id(obj)]
+        return slot
+
+    def _build(self, root: object) -> None:
+        """Emit everything that root consists of, dependencies first."""
+        plans, objects = self._discover(root)
+        if not plans:
+            return
+        edges = {
+            node: [id(p.obj) for p in parts_of(*plan.pieces()) if id(p.obj) in plans] for node, plan in plans.items()
+        }
+        for component in components([id(root)], edges.__getitem__):
+            node = component[0]
+            if len(component) == 1 and node not in edges[node]:
+                self._emit(objects[node], plans[node])
+                continue
+            for step in schedule(component[::-1], plans, objects):
+                if step.creates:
+                    self._assign(objects[step.owner], step.source, inline=False)
+                else:
+                    self._body.add(Line(self._text(step.source, self._slots[step.owner])))
+
+    def _discover(self, root: object) -> tuple[dict[int, Plan], dict[int, object]]:
+        """Plans for all objects below root that are not built yet; the others get their slots."""
+        plans: dict[int, Plan] = {}
+        parents: dict[int, object] = {}
+        objects: dict[int, object] = {}
+        pending: list[tuple[object, object]] = [(root, None)]
+        while pending:
+            obj, parent = pending.pop()
+            if id(obj) in self._slots or id(obj) in plans:
+                continue
+            self._keep.append(obj)
+            self._met.add(id(obj))
+            slot = self._existing(obj)
+            if slot is not None:
+                self._slots[id(obj)] = slot
+                continue
+            objects[id(obj)], parents[id(obj)] = obj, parent
+            try:
+                plan = build_instance_dict(self._owners[id(obj)]) if id(obj) in self._owners else plan_for(obj, self)
+            except CannotRebuild as error:
+                raise CannotRebuild(error.obj, error.why, [*error.within, *_chain(parent, parents)]) from None
+            plans[id(obj)] = plan
+            pending += [(part.obj, obj) for part in reversed([*parts_of(*plan.pieces())])]
+        return plans, objects
+
+    def _emit(self, obj: object, plan: Plan) -> None:
+        parts = [(part, self._slots[id(part.obj)]) for part in parts_of(plan.make)]
+        if plan.frozen and all(self._slots[id(part.obj)].constant for part in parts_of(*plan.pieces())):
+            self._slots[id(obj)] = self._frozen(obj, plan)
+            return
+        make, inline = plan.make, plan.inline and not plan.fills
+        if plan.bulk is not None and len(parts) >= FEWEST_FOR_BULK and all(slot.constant for _, slot in parts):
+            make = plan.bulk
+        elif any(part.contents and not slot.constant for part, slot in parts):
+            inline = False
+        slot = self._assign(obj, make, inline)
+        for fill in plan.fills:
+            self._body.add(Line(self._text(fill, slot)))
+
+    def _frozen(self, obj: object, plan: Plan) -> Slot:
+        """A tuple of literals reads better written out; the compiler would merge a second equal one, so that is embedded."""
+        if type(obj) is tuple and all(self._slots[id(part.obj)].literal for part in parts_of(plan.make)):
+            text = "".join(f if isinstance(f, str) else self._slots[id(f.obj)].name for f in _text_and_parts(plan.make))
+            if len(text) <= atoms.LONGEST_LITERAL and self._tuples.setdefault(text, obj) is obj:
+                return Slot(text, constant=True, literal=True)
+        return self._constant(obj)
+
+    def _assign(self, obj: object, source: Piece, inline: bool) -> Slot:
+        text = self._text(source)
+        slot = Slot(f"v{self._locals}")
+        self._locals += 1
+        slot.inline = inline
+        self._slots[id(obj)] = slot
+        self._names[slot.name] = slot
+        self._body.add(Line(text, target=slot))
+        return slot
+
+    def _text(self, source: Piece, owner: Slot | None = None) -> Text:
+        text: list[str | Slot] = []
+        for fragment in source:
+            if isinstance(fragment, str):
+                text.append(fragment)
+            elif isinstance(fragment, Part):
+                text.append(self._slot(fragment.obj))
+            elif isinstance(fragment, Const):
+                self._keep.append(fragment.obj)
+                text.append(self._constant(fragment.obj))
+            elif isinstance(fragment, Self):
+                assert owner is not None
+                text.append(owner)
+        return tuple(text)
+
+
+def _text_and_parts(source: Piece) -> Iterator[str | Part]:
+    return (fragment for fragment in source if isinstance(fragment, (str, Part)))
+
+
+def _chain(obj: object, parents: dict[int, object]) -> list[object]:
+    chain: list[object] = []
+    while obj is not None and len(chain) < 8:
+        chain.append(obj)
+        obj = parents.get(id(obj))
+    return chain
+
+
+def _constant_name(obj: object) -> str:
+    """A readable name: builtins keep theirs, others get the prefix `c_`."""
+    cls = type(obj)
+    name = None
+    if raw.derives(cls, type):
+        name = raw.class_name(obj)
+    elif cls in (
+        types.BuiltinFunctionType,
+        types.MethodWrapperType,
+        types.MethodDescriptorType,
+        types.WrapperDescriptorType,
+    ):
+        owner = getattr(obj, "__objclass__", None) or obj.__self__  # type: ignore[attr-defined]
+        prefix = raw.class_name(owner) if raw.is_a(owner, type) else ""
+        name = f"{prefix}_{obj.__name__}" if prefix else obj.__name__  # type: ignore[attr-defined]
+    elif cls is types.FunctionType or cls is types.ModuleType:
+        name = obj.__name__  # type: ignore[attr-defined]
+    if name is not None and getattr(builtins, name, None) is obj:
+        return name
+    return "c_" + (_NOT_A_NAME.sub("_", name or raw.class_name(cls)).strip("_") or "object")

@@ -1,0 +1,111 @@
+"""Recipes for classes and modules made during capture.
+
+`type.__new__` runs no metaclass code, but it calls `__set_name__` of attributes and `__init_subclass__` of bases.
+Attributes with `__set_name__` are therefore put in afterwards; classes below a base with `__init_subclass__` are refused.
+"""
+
+from __future__ import annotations
+
+import _abc
+import types
+import typing
+from typing import Any
+
+from . import atoms, raw
+from .plan import SELF, CannotRebuild, Const, Heap, Piece, Plan, dict_of, piece, tuple_of
+from .recipes_containers import create
+from .recipes_instances import state
+
+# Their `__init_subclass__` only derives attributes from the class itself.
+_HARMLESS_BASES = (object, typing.Generic)
+_SET = Const(type.__setattr__)
+
+
+def build_class(obj: type, solid: type, heap: Heap) -> Plan:
+    for step in raw.mro(obj)[1:]:
+        if "__init_subclass__" in raw.class_dict(step) and not any(step is base for base in _HARMLESS_BASES):
+            raise CannotRebuild(obj, f"making it again would run __init_subclass__ of {raw.class_name(step)}")
+    attributes = _attributes(obj)
+    late = [name for name, value in attributes.items() if raw.lookup(type(value), "__set_name__") is not raw.ABSENT]
+    movable = [name for name, value in attributes.items() if name not in late and not _is_fixed(name, value, heap)]
+    finish = _finish(obj)
+    return Plan(
+        _new(obj, attributes, late),
+        [*_put(attributes, late), *finish],
+        bare=_new(obj, attributes, [*late, *movable]),
+        rest=_put(attributes, movable),
+    )
+
+
+def _attributes(obj: type) -> dict[str, object]:
+    """The class `__dict__` without what `type.__new__` and ABCMeta put there."""
+    members = {name for name, _ in raw.slot_members(obj)}
+    names = raw.class_dict(obj)
+    if members and members != _declared_slots(obj, names.get("__slots__")):
+        raise CannotRebuild(obj, "its __slots__ no longer tell which slots it has")
+    attributes = {}
+    for name, value in names.items():
+        made_by_type = type(value) in raw.DATA_DESCRIPTORS and value.__objclass__ is obj
+        if not made_by_type and name not in ("__abstractmethods__", "_abc_impl"):
+            attributes[name] = value
+    return attributes
+
+
+def _declared_slots(obj: type, slots: object) -> set[str]:
+    if type(slots) is str:
+        slots = (slots,)
+    if type(slots) not in (tuple, list, dict):
+        return set()
+    prefix = "_" + raw.class_name(obj).lstrip("_")
+    names = {name for name in slots if type(name) is str}  # type: ignore[attr-defined]
+    return {prefix + n if n.startswith("__") and not n.endswith("__") else n for n in names} - {
+        "__dict__",
+        "__weakref__",
+    }
+
+
+def _is_fixed(name: str, value: object, heap: Heap) -> bool:
+    """Attributes that are there from the start even when the class is part of a cycle."""
+    if name in ("__slots__", "__module__", "__orig_bases__"):
+        return True
+    return atoms.literal(value) is not None or atoms.is_constant(value, heap.inside)
+
+
+def _new(obj: type, attributes: dict[str, object], absent: list[str]) -> Piece:
+    """None stands in for the attributes that follow, which keeps their order."""
+    namespace = {name: None if name in absent else value for name, value in attributes.items()}
+    namespace["__qualname__"] = raw.class_qualname(obj)
+    bases = tuple_of(raw.bases(obj))
+    return piece(
+        "{0}({1}, {2}, {3}, {4})",
+        Const(type.__new__),
+        type(obj),
+        raw.class_name(obj),
+        bases,
+        dict_of(namespace.items()),
+    )
+
+
+def _put(attributes: dict[str, object], names: list[str]) -> list[Piece]:
+    return [piece("{0}({1}, {2}, {3})", _SET, SELF, name, attributes[name]) for name in names]
+
+
+def _finish(obj: type) -> list[Piece]:
+    names = raw.class_dict(obj)
+    if type(names.get("_abc_impl")) is _abc._abc_data:
+        if _abc._get_dump(obj)[0]:
+            raise CannotRebuild(obj, "classes are registered as its virtual subclasses")
+        return [piece("{0}({1})", Const(_abc._abc_init), SELF)]
+    if "__abstractmethods__" in names:
+        return [piece("{0}({1}, {2}, {3})", _SET, SELF, "__abstractmethods__", names["__abstractmethods__"])]
+    return []
+
+
+def build_module(obj: types.ModuleType, solid: type, heap: Heap) -> Plan:
+    namespace, _ = raw.instance_dict(obj)
+    if heap.shares(obj, namespace):
+        raise CannotRebuild(obj, "its namespace is in use as globals")
+    return Plan(create(types.ModuleType, obj), state(obj, solid, heap))
+
+
+ROWS: dict[type, Any] = {type: build_class, types.ModuleType: build_module}

@@ -1,0 +1,209 @@
+"""Recipes for functions, cells, methods and the C objects that wrap callables."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+import types
+from collections.abc import Iterable
+from typing import Any
+
+from . import raw
+from .plan import SELF, CannotRebuild, Const, Heap, Piece, Plan, dict_of, keywords_of, listing, piece, tuple_of
+from .recipes_containers import create
+
+# Functions.
+
+
+def build_function(obj: types.FunctionType, solid: type, heap: Heap) -> Plan:
+    code, namespace, closure = obj.__code__, obj.__globals__, obj.__closure__
+    space = namespace if heap.resolved(namespace) or _is_inside_namespace(namespace, heap) else Const(namespace)
+    arguments: list[object] = [Const(code), space]
+    if closure:
+        arguments += [obj.__name__, obj.__defaults__, closure]
+    elif obj.__defaults__ is not None:
+        arguments += [obj.__name__, obj.__defaults__]
+    elif obj.__name__ != code.co_name:
+        arguments += [obj.__name__]
+    make = piece("{0}({1})", Const(types.FunctionType), listing(arguments))
+    fills = [piece(f"{{0}}.{name} = {{1}}", SELF, value) for name, value in _function_attributes(obj)]
+    return Plan(make, fills)
+
+
+def _is_inside_namespace(namespace: dict[str, Any], heap: Heap) -> bool:
+    """Globals are nearly always a module's real dict. Else the caller says whether capture made them."""
+    module = sys.modules.get(namespace.get("__name__", ""))
+    return (module is None or raw.instance_dict(module)[0] is not namespace) and heap.inside(namespace)
+
+
+def _function_attributes(obj: types.FunctionType) -> Iterable[tuple[str, object]]:
+    """Attributes that differ from what FunctionType derives from code and globals."""
+    code = obj.__code__
+    documented = code.co_consts[0] if code.co_consts and isinstance(code.co_consts[0], str) else None
+    if obj.__qualname__ != code.co_qualname:
+        yield "__qualname__", obj.__qualname__
+    if obj.__doc__ is not documented:
+        yield "__doc__", obj.__doc__
+    if obj.__module__ != obj.__globals__.get("__name__"):
+        yield "__module__", obj.__module__
+    if obj.__kwdefaults__ is not None:
+        yield "__kwdefaults__", obj.__kwdefaults__
+    if obj.__annotations__:
+        yield "__annotations__", obj.__annotations__
+
+
+def build_cell(obj: types.CellType, solid: type, heap: Heap) -> Plan:
+    bare = piece("{0}()", Const(types.CellType))
+    try:
+        contents = obj.cell_contents
+    except ValueError:
+        return Plan(bare)
+    rest = [piece("{0}.cell_contents = {1}", SELF, contents)]
+    return Plan(piece("{0}({1})", Const(types.CellType), contents), bare=bare, rest=rest)
+
+
+# Methods.
+
+
+def build_method(obj: types.MethodType, solid: type, heap: Heap) -> Plan:
+    function, owner = (types.MethodType.__dict__[name].__get__(obj) for name in ("__func__", "__self__"))
+    return Plan(piece("{0}({1}, {2})", Const(types.MethodType), function, owner))
+
+
+def build_builtin_method(obj: Any, solid: type, heap: Heap) -> Plan:
+    """`[].append`: the C descriptor of that name, bound to the rebuilt owner."""
+    owner = obj.__self__
+    cls = owner if raw.is_a(owner, type) else type(owner)
+    for step in raw.mro(cls):
+        descriptor = raw.class_dict(step).get(obj.__name__)
+        if type(descriptor) is types.MethodDescriptorType and descriptor.__get__(owner, cls) == obj:
+            return Plan(piece("{0}({1})", Const(descriptor.__get__), owner))
+        if type(descriptor) is types.ClassMethodDescriptorType and raw.is_a(owner, type):
+            return Plan(piece("{0}(None, {1})", Const(descriptor.__get__), owner))
+    raise CannotRebuild(obj, f"no method {obj.__name__!r} of C code is found on its owner's class")
+
+
+def build_method_wrapper(obj: types.MethodWrapperType, solid: type, heap: Heap) -> Plan:
+    descriptor = raw.class_dict(obj.__objclass__)[obj.__name__]
+    return Plan(piece("{0}({1}, {2})", Const(descriptor.__get__), obj.__self__, type(obj.__self__)))
+
+
+def build_descriptor(obj: Any, solid: type, heap: Heap) -> Plan:
+    """Slots and C methods of a class that is rebuilt."""
+    return Plan(piece("{0}.__dict__[{1}]", obj.__objclass__, obj.__name__), inline=False)
+
+
+def build_super(obj: Any, solid: type, heap: Heap) -> Plan:
+    fields = [super.__dict__[name].__get__(obj) for name in ("__thisclass__", "__self__")]
+    # super(type, obj) only walks the MRO of type(obj); a class with `__class__` tricks is out of reach.
+    bound = fields if fields[1] is not None else fields[:1]
+    return Plan(piece("{0}({1})", Const(super), listing(bound)))
+
+
+# Descriptors that wrap functions.
+
+
+def build_wrapper(obj: Any, solid: type, heap: Heap) -> Plan:
+    """classmethod and staticmethod; `__init__` copies attributes of the function, which the state then overwrites."""
+    wrapped = solid.__dict__["__func__"].__get__(obj)
+    start = solid.__dict__["__init__"]
+    if type(obj) is solid:
+        make = piece("{0}({1})", Const(solid), wrapped)
+        return Plan(make, bare=create(solid, obj), rest=[piece("{0}({1}, {2})", Const(start), SELF, wrapped)])
+    return Plan(create(solid, obj), [piece("{0}({1}, {2})", Const(start), SELF, wrapped)])
+
+
+def build_property(obj: Any, solid: type, heap: Heap) -> Plan:
+    accessors = [property.__dict__[name].__get__(obj) for name in ("fget", "fset", "fdel", "__doc__")]
+    if type(obj) is property:
+        return Plan(piece("{0}({1})", Const(property), listing(accessors)))
+    return Plan(create(property, obj), [piece("{0}({1}, {2})", Const(property.__init__), SELF, listing(accessors))])
+
+
+# Functools and operator.
+
+
+def build_partial(obj: Any, solid: type, heap: Heap) -> Plan:
+    function, arguments, keywords = (
+        functools.partial.__dict__[name].__get__(obj) for name in ("func", "args", "keywords")
+    )
+    # A partial of a partial would be flattened by the constructor, so its state is set afterwards.
+    simple = not raw.is_a(function, functools.partial) and all(map(raw.is_name, keywords))
+    if type(obj) is functools.partial and simple:
+        make = piece(
+            "{0}({1}{2})", Const(functools.partial), listing([function, *arguments]), keywords_of(keywords.items())
+        )
+        return Plan(make, bare=_blank_partial(obj), rest=[_partial_state(function, arguments, keywords)])
+    return Plan(_blank_partial(obj), [_partial_state(function, arguments, keywords)])
+
+
+def _blank_partial(obj: Any) -> Piece:
+    return create(functools.partial, obj, Const(len))
+
+
+def _partial_state(function: object, arguments: tuple[object, ...], keywords: dict[str, object]) -> Piece:
+    set_state = functools.partial.__dict__["__setstate__"]
+    return piece(
+        "{0}({1}, ({2}, {3}, {4}, None))",
+        Const(set_state),
+        SELF,
+        function,
+        tuple_of(arguments),
+        dict_of(keywords.items()),
+    )
+
+
+def build_getter(obj: Any, solid: type, heap: Heap) -> Plan:
+    """itemgetter, attrgetter: their reduction is the call that made them."""
+    maker, arguments = obj.__reduce__()
+    return Plan(piece("{0}({1})", Const(maker), listing(arguments)))
+
+
+def build_methodcaller(obj: Any, solid: type, heap: Heap) -> Plan:
+    maker, arguments = obj.__reduce__()
+    if maker is operator.methodcaller:
+        return Plan(piece("{0}({1})", Const(maker), listing(arguments)))
+    # With keywords the reduction is partial(methodcaller, name, **keywords)(*arguments).
+    positional = listing([*maker.args, *arguments])
+    return Plan(piece("{0}({1}{2})", Const(operator.methodcaller), positional, keywords_of(maker.keywords.items())))
+
+
+def build_lru_cache(obj: Any, solid: type, heap: Heap) -> Plan:
+    counts = solid.__dict__["cache_info"](obj)
+    if counts.hits or counts.misses or counts.currsize:
+        raise CannotRebuild(obj, "a cache that has been used holds its results where they cannot be read")
+    namespace = raw.instance_dict(obj)[0]
+    parameters = namespace["cache_parameters"]()
+    make = piece(
+        "{0}({1}, {2}, {3}, {4})",
+        Const(solid),
+        namespace["__wrapped__"],
+        parameters["maxsize"],
+        parameters["typed"],
+        Const(type(counts)),
+    )
+    return Plan(make)
+
+
+ROWS: dict[type, Any] = {
+    types.FunctionType: build_function,
+    types.CellType: build_cell,
+    types.MethodType: build_method,
+    types.BuiltinFunctionType: build_builtin_method,
+    types.MethodWrapperType: build_method_wrapper,
+    types.MethodDescriptorType: build_descriptor,
+    types.WrapperDescriptorType: build_descriptor,
+    types.GetSetDescriptorType: build_descriptor,
+    types.MemberDescriptorType: build_descriptor,
+    types.ClassMethodDescriptorType: build_descriptor,
+    super: build_super,
+    classmethod: build_wrapper,
+    staticmethod: build_wrapper,
+    property: build_property,
+    functools.partial: build_partial,
+    operator.itemgetter: build_getter,
+    operator.attrgetter: build_getter,
+    operator.methodcaller: build_methodcaller,
+    functools._lru_cache_wrapper: build_lru_cache,
+}

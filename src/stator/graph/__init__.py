@@ -1,0 +1,1 @@
+"""Finished graphs: their source, their callable, and the backends that compile them."""

@@ -1,0 +1,159 @@
+"""Backends: from a name or callable to a compiled graph. Heavy parts of torch are imported when a backend needs them."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
+from typing import Any
+
+import torch
+from torch import fx
+
+from stator.errors import BackendError, InvalidBackend, InvalidOptions
+from stator.graph import module
+from stator.graph.tracing import compiling
+
+Compiled = Callable[..., Sequence[Any]]
+Backend = Callable[..., Compiled]
+
+ENTRY_POINTS = "torch_dynamo_backends"
+
+
+def eager(graph: fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
+    """Runs the recorded operations as they are."""
+    return module.eager_callable(graph)
+
+
+def aot_eager(graph: fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
+    """Runs what AOTAutograd makes of the graph: functionalised forward and backward, no compiler."""
+    from torch._functorch import aot_autograd  # heavy
+
+    def boxed(traced: fx.GraphModule, _: Sequence[Any]) -> Any:
+        return aot_autograd.make_boxed_func(traced.forward)
+
+    compiled: Compiled = aot_autograd.aot_module_simplified(
+        graph, inputs, fw_compiler=boxed, keep_inference_input_mutations=True
+    )
+    return compiled
+
+
+def inductor(
+    graph: fx.GraphModule,
+    inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    dynamic: bool | None = None,
+) -> Compiled:
+    """Compiles with Inductor; mode and options mean what they mean to `torch.compile`."""
+    from torch._inductor import compile_fx  # heavy
+
+    patches = inductor_settings(mode, options, dynamic)
+    compiled: Compiled = compile_fx.compile_fx(graph, inputs, config_patches=patches)
+    return compiled
+
+
+def inductor_settings(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None = None) -> dict[str, Any]:
+    """Inductor configuration for a mode or a set of options."""
+    if mode is not None and options is not None:
+        raise InvalidOptions("either mode or options can be given, not both: a mode is a named set of options")
+    if mode not in (None, "default"):
+        import torch._inductor  # heavy
+
+        known = torch._inductor.list_mode_options(None, dynamic)
+        if mode not in known:
+            raise InvalidOptions(f"unknown mode {mode!r}; modes are: default, {', '.join(sorted(known))}")
+        return dict(known[mode])
+    return {name.replace("-", "_"): value for name, value in (options or {}).items()}
+
+
+BACKENDS: dict[str, Backend] = {"eager": eager, "aot_eager": aot_eager, "inductor": inductor}
+
+# Backends of ours that take mode, options and dynamic themselves, and those that need no tracing context.
+_CONFIGURED = frozenset({inductor})
+_PLAIN = frozenset({eager})
+
+
+def lookup(backend: str | Backend) -> Backend:
+    """The backend of that name: ours, an installed one, or one that torch knows; callables are themselves."""
+    if callable(backend):
+        return backend
+    found = BACKENDS.get(backend) or _installed(backend) or _registered(backend)
+    if found is None:
+        known = names()
+        close = difflib.get_close_matches(backend, known, 3)
+        raise InvalidBackend(backend, close or known)
+    return found
+
+
+def names() -> list[str]:
+    """Names of our backends and the installed ones."""
+    return sorted({*BACKENDS, *entry_points(group=ENTRY_POINTS).names})
+
+
+def _installed(name: str) -> Backend | None:
+    for entry in entry_points(group=ENTRY_POINTS, name=name):
+        found: Backend = entry.load()
+        return found
+    return None
+
+
+def _registered(name: str) -> Backend | None:
+    """A backend that somebody registered with torch; importing the registry is what registers torch's own ones."""
+    from torch._dynamo.backends import registry  # heavy; only for a name that nobody else knows
+
+    known: dict[str, Any] = registry._COMPILER_FNS
+    if name not in known and name in registry.list_backends(exclude_tags=()):
+        found: Backend = registry.lookup_backend(name)
+        return found
+    return known.get(name)
+
+
+def compile_graph(
+    graph: fx.GraphModule,
+    inputs: Sequence[Any],
+    backend: str | Backend = "inductor",
+    *,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    dynamic: bool | None = None,
+) -> Compiled:
+    """What the backend makes of the graph: a callable of the graph's inputs that gives the sequence of its outputs.
+
+    `inputs` are the real tensors of the first call, in the order of the placeholders.
+    """
+    function = lookup(backend)
+    if function in _PLAIN:
+        return function(graph, inputs)
+    settings: dict[str, Any] = {}
+    if mode is not None and mode != "default":
+        settings["mode"] = mode
+    if options:
+        settings["options"] = options
+    if function in _CONFIGURED:
+        settings["dynamic"] = dynamic
+    try:
+        with compiling(inputs):
+            compiled = function(graph, inputs, **settings)
+    except (InvalidBackend, InvalidOptions):
+        raise
+    except Exception as error:
+        raise BackendError(backend_name(backend), error) from error
+    if not callable(compiled):
+        raise BackendError(backend_name(backend), TypeError(f"it gave {compiled!r:.80}, which cannot be called"))
+    return module.cheapest(graph, compiled)
+
+
+def backend_name(backend: str | Backend) -> str:
+    """A readable name."""
+    if isinstance(backend, str):
+        return backend
+    return getattr(backend, "__qualname__", None) or type(backend).__qualname__
+
+
+def reset() -> None:
+    """Clears what backends keep for the whole process, as far as they offer it."""
+    if "torch._inductor.cudagraph_trees" in sys.modules and torch.cuda.is_available():
+        sys.modules["torch._inductor.cudagraph_trees"].reset_cudagraph_trees()

@@ -1,0 +1,49 @@
+"""The surroundings that AOTAutograd and what builds on it expect while a backend compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._guards import TracingContext, tracing
+
+
+class LazyContext(TracingContext):
+    """A tracing context whose fake mode is made when somebody asks for it: making one imports most of torch._dynamo."""
+
+    def __init__(self, inputs: Sequence[Any], fake_mode: Any = None) -> None:
+        self._inputs = inputs
+        self._fake_mode = fake_mode
+        super().__init__(fake_mode)
+
+    @property
+    def fake_mode(self) -> Any:
+        if self._fake_mode is None:
+            self._fake_mode = static_mode(self._inputs)
+        return self._fake_mode
+
+    @fake_mode.setter
+    def fake_mode(self, mode: Any) -> None:
+        self._fake_mode = mode
+
+
+def static_mode(inputs: Sequence[Any]) -> Any:
+    """A fake mode that knows the inputs already, with all sizes fixed."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv  # heavy
+
+    mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True)
+    for value in inputs:
+        if isinstance(value, torch.Tensor):
+            mode.from_tensor(value, static_shapes=True)
+    return mode
+
+
+@contextmanager
+def compiling(inputs: Sequence[Any], fake_mode: Any = None) -> Iterator[TracingContext]:
+    """Runs a backend in a tracing context, without torch-function modes of ours in the way."""
+    context = LazyContext(inputs, fake_mode)
+    with tracing(context):
+        yield context

@@ -1,0 +1,218 @@
+"""The guards of one capture: collecting, compiling, explaining."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stator._entry import GuardProgram
+from stator.guards import check as checks
+from stator.guards.check import CALL_SHAPE, DISTINCT, PRESENT, SAME, STATE, Check, show
+from stator.guards.path import Missing, Path
+from stator.guards.state import StateSnapshot
+from stator.guards.tree import Emitter, Instruction, Tree, split_distinct
+
+DEBUG = os.environ.get("STATOR_DEBUG_GUARDS", "") not in ("", "0")
+
+Row = tuple[Path | None, Check, Any, Any]  # path, check, key, origin
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One check that does not hold: where, what it was, what it is now, which line of the user's asked for it."""
+
+    path: Path | None
+    check: Check
+    old: str
+    new: str
+    origin: Any
+    sentence: str
+
+
+class GuardSet:
+    """Collects checks on paths and compiles them to a guard program."""
+
+    __slots__ = ("_rows", "_shape")
+
+    def __init__(self) -> None:
+        self._rows: dict[Any, Row] = {}
+        self._shape: tuple[int, tuple[str, ...]] | None = None
+
+    def add(self, path: Path, check: Check, key: Any = None, origin: Any = None) -> None:
+        """Adds a check; the first one of its kind on a path stays, as the value at a path is one."""
+        ident = (path, check, key) if check.many else (path, check)
+        if ident not in self._rows:
+            self._rows[ident] = (path, check, key, origin)
+
+    def distinct(self, paths: Iterable[Path], origin: Any = None) -> None:
+        """The values at these paths are pairwise different objects."""
+        unique = tuple(dict.fromkeys(paths))
+        if len(unique) > 1:
+            self._rows.setdefault((DISTINCT, unique), (None, DISTINCT, unique, origin))
+
+    def state(self, snapshot: StateSnapshot, origin: Any = None) -> None:
+        """torch's state is this one."""
+        self._rows.setdefault(STATE, (None, STATE, snapshot, origin))
+
+    def call_shape(self, npos: int, kwnames: Sequence[str] | None = ()) -> None:
+        """The call has this many positional arguments and these keywords in this order."""
+        self._shape = npos, tuple(kwnames or ())
+        self._rows[CALL_SHAPE] = (None, CALL_SHAPE, _show_shape(*self._shape), None)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def compile(self, loads: Sequence[Path]) -> GuardProgram:
+        """The program that runs all checks and hands out the values at `loads`."""
+        tree = Tree()
+        rows = list(self._rows.values())
+        whole = [(number, row) for number, row in enumerate(rows) if row[0] is None]
+        for number, (path, check, key, _) in enumerate(rows):
+            if path is not None:
+                tree.add(path, check, key, number)
+        for number, (_, check, paths, _) in whole:
+            if check is DISTINCT:
+                for path in paths:
+                    tree.node(path, number)
+        for number, path in enumerate(loads, len(rows)):
+            tree.node(path, number)
+        tree.settle()
+        code = Emitter(tree).run()
+        self._add_whole(code, whole, tree)
+        npos, kwnames = self._shape or (-1, ())
+        shape_row = next((number for number, row in whole if row[1] is CALL_SHAPE), len(rows))
+        program = GuardProgram(
+            code, tree.slots, tuple(tree.const_values), [tree.nodes[path].slot for path in loads], npos, kwnames, shape_row
+        )
+        if DEBUG:
+            program.twin = _Twin(self, tuple(loads))
+        return program
+
+    def _add_whole(self, code: list[Instruction], whole: list[tuple[int, Row]], tree: Tree) -> None:
+        """torch's state comes first, so that a miss by it is cheap; identities come last, when all is loaded."""
+        for number, (_, check, key, _) in whole:
+            if check is STATE:
+                _insert_first(code, (STATE.opcode, 0, 0, 0, key, number))
+            elif check is DISTINCT:
+                slots = split_distinct([tree.nodes[path] for path in key])
+                code.append((DISTINCT.opcode, 0, 0, 0, slots, number))
+
+    def row(self, number: int, loads: Sequence[Path] = ()) -> Row:
+        """The row that a program reported by its number."""
+        rows = list(self._rows.values())
+        if number < len(rows):
+            return rows[number]
+        path = loads[number - len(rows)] if number - len(rows) < len(loads) else None
+        return (path, PRESENT if path is not None else CALL_SHAPE, None, None)
+
+    def first_failure(
+        self, args: Sequence[Any], kwnames: Sequence[str] | None = (), loads: Sequence[Path] = (), arg_names: Sequence[str] = ()
+    ) -> Failure | None:
+        """The first check, in the order they were added, that does not hold for these argument values."""
+        names = tuple(kwnames or ())
+        shape = (len(args) - len(names), names)
+        if self._shape is not None and shape != self._shape:
+            return _failure(self._rows[CALL_SHAPE], arg_names, new=_show_shape(*shape))
+        memo: dict[Path, Any] = {}
+        for row in self._rows.values():
+            failure = _evaluate(row, args, memo, arg_names)
+            if failure is not None:
+                return failure
+        for path in loads:
+            failure = _evaluate((path, PRESENT, None, None), args, memo, arg_names)
+            if failure is not None:
+                return failure
+        return None
+
+    def describe(self, arg_names: Sequence[str] = ()) -> list[str]:
+        """One line per check."""
+        return [_describe(row, arg_names) for row in self._rows.values()]
+
+
+class _Twin:
+    """Debug mode: evaluates the rows in Python after each run of the program and insists on the same outcome."""
+
+    __slots__ = ("guards", "loads")
+
+    def __init__(self, guards: GuardSet, loads: tuple[Path, ...]) -> None:
+        self.guards = guards
+        self.loads = loads
+
+    def __call__(self, args: tuple[Any, ...], kwnames: tuple[str, ...] | None, row: int) -> None:
+        failure = self.guards.first_failure(args, kwnames, self.loads)
+        if row < 0 and failure is not None:
+            raise AssertionError(f"C says hit, the twin says: {failure.sentence}")
+        if row >= 0 and failure is None:
+            reported = self.guards.row(row, self.loads)
+            raise AssertionError(f"C says miss by {_describe(reported, ())}, the twin says hit")
+
+
+def _insert_first(code: list[Instruction], instruction: Instruction) -> None:
+    """Puts an instruction in front; jump targets move along."""
+    tag = _TAG
+    code[:] = [
+        instruction,
+        *((op, dst, src, arg + 1 if op == tag else arg, key, row) for op, dst, src, arg, key, row in code),
+    ]
+
+
+def _evaluate(row: Row, args: Sequence[Any], memo: dict[Path, Any], arg_names: Sequence[str]) -> Failure | None:
+    path, check, key, _ = row
+    try:
+        if check is DISTINCT:
+            return _evaluate_distinct(row, args, memo, arg_names)
+        value = None if path is None else path.load(args, memo)
+        if check is SAME:
+            return None if value is key.load(args, memo) else _failure(row, arg_names, value)
+    except Missing as missing:
+        return _failure((missing.args[0], PRESENT, None, row[3]), arg_names)
+    if check is PRESENT or check is CALL_SHAPE or _holds(check, value, key):
+        return None
+    return _failure(row, arg_names, value)
+
+
+def _holds(check: Check, value: Any, key: Any) -> bool:
+    try:
+        return check.holds(value, key)
+    except (AttributeError, TypeError, KeyError, ValueError, RuntimeError):
+        return False
+
+
+def _evaluate_distinct(row: Row, args: Sequence[Any], memo: dict[Path, Any], arg_names: Sequence[str]) -> Failure | None:
+    seen: dict[int, Path] = {}
+    for path in row[2]:
+        value = path.load(args, memo)
+        if id(value) in seen:
+            return _failure((path, DISTINCT, seen[id(value)], row[3]), arg_names, value)
+        seen[id(value)] = path
+    return None
+
+
+def _failure(row: Row, arg_names: Sequence[str], value: Any = None, new: str | None = None) -> Failure:
+    path, check, key, origin = row
+    old = key.describe(arg_names) if isinstance(key, Path) else check.old(key)
+    if new is None:
+        try:
+            new = check.new(value, key)
+        except Exception:
+            new = show(value)
+    where = "" if path is None else path.describe(arg_names)
+    return Failure(path, check, old, new, origin, check.sentence.format(path=where, old=old, new=new))
+
+
+def _describe(row: Row, arg_names: Sequence[str]) -> str:
+    path, check, key, _ = row
+    if check is DISTINCT:
+        return f"DISTINCT {', '.join(each.describe(arg_names) for each in key)}"
+    old = key.describe(arg_names) if isinstance(key, Path) else check.old(key)
+    where = "" if path is None else path.describe(arg_names)
+    return " ".join(part for part in (check.name, where, old) if part)
+
+
+def _show_shape(npos: int, kwnames: tuple[str, ...]) -> str:
+    return f"{npos} positional arguments and keywords {kwnames!r}"
+
+
+_TAG = checks.OPCODES["TAG"]

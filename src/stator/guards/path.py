@@ -1,0 +1,286 @@
+"""Access paths: how a running program reaches an outside value again."""
+
+from __future__ import annotations
+
+import types
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+from weakref import WeakValueDictionary
+
+from stator._entry import OPCODES
+
+IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+
+Loader = Callable[[Any, Any], Any]
+
+
+class Missing(Exception):
+    """A path leads nowhere now."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Accessor:
+    """One step of a path: the C instruction, its Python twin, its text."""
+
+    name: str
+    opcode: int
+    load: Loader
+    text: str
+    through: str | None = None  # the hidden step in front: FIELDS, CLASSFIELDS, DICT (the value itself) or ORDER
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def instance_dict(value: Any) -> Any:
+    """The instance `__dict__` itself, whatever the class says about attributes."""
+    if isinstance(value, type):
+        return type.__getattribute__(value, "__dict__")
+    return object.__getattribute__(value, "__dict__")
+
+
+def immutable_base(cls: type) -> type:
+    """The nearest base whose slots no Python code can have replaced."""
+    return next(base for base in cls.__mro__ if base.__flags__ & IMMUTABLE_TYPE)
+
+
+def _load_arg(args: Any, index: int) -> Any:
+    return args[index]
+
+
+def _load_const(_: Any, key: Any) -> Any:
+    return key
+
+
+def _load_attr(value: Any, name: str) -> Any:
+    return instance_dict(value)[name]
+
+
+def _load_dict(value: Any, _: Any) -> Any:
+    if isinstance(value, type):
+        raise TypeError("a class has no instance dict of its own")
+    return instance_dict(value)
+
+
+def _load_getattr(value: Any, name: str) -> Any:
+    for cls in type(value).__mro__:
+        if name in cls.__dict__:
+            attribute = cls.__dict__[name]
+            if isinstance(attribute, types.MemberDescriptorType | types.GetSetDescriptorType):
+                return attribute.__get__(value, type(value))
+            break
+    return getattr(value, name)
+
+
+def _load_type(value: Any, _: Any) -> Any:
+    return type(value)
+
+
+def _load_classdict(value: Any, name: str) -> Any:
+    return type.__getattribute__(value, "__dict__")[name]
+
+
+def _load_item(value: Any, index: int) -> Any:
+    return (list if isinstance(value, list) else tuple).__getitem__(value, index)
+
+
+def _load_key(value: Any, key: Any) -> Any:
+    return dict.__getitem__(value, key)
+
+
+def _load_key_at(value: Any, index: int) -> Any:
+    order = OrderedDict if isinstance(value, OrderedDict) else dict
+    return next(islice(order.__iter__(value), index, None))
+
+
+def _load_seq(value: Any, index: int) -> Any:
+    base: Any = immutable_base(type(value))
+    return base.__getitem__(value, index)
+
+
+def _load_iter_at(value: Any, index: int) -> Any:
+    if isinstance(value, dict):
+        return _load_key_at(value, index)
+    order: Any = set if isinstance(value, set) else frozenset
+    return next(islice(order.__iter__(value), index, None))
+
+
+def _load_cell(value: Any, _: Any) -> Any:
+    return types.CellType.cell_contents.__get__(value)  # type: ignore[attr-defined]
+
+
+def _load_part(value: Any, key: tuple[str, Callable[[Any], Any]]) -> Any:
+    return key[1](value)
+
+
+ARG = Accessor("ARG", OPCODES["ARG"], _load_arg, "{key}")
+CONST = Accessor("CONST", -1, _load_const, "{key}")
+ATTR = Accessor("ATTR", OPCODES["ATTR"], _load_attr, "{parent}.{key}", "FIELDS")
+DICT = Accessor("DICT", OPCODES["DICT"], _load_dict, "{parent}.__dict__")
+GETATTR = Accessor("GETATTR", OPCODES["GETATTR"], _load_getattr, "{parent}.{key}")
+TYPE = Accessor("TYPE", OPCODES["TYPE"], _load_type, "type({parent})")
+CLASSDICT = Accessor("CLASSDICT", OPCODES["CLASSITEM"], _load_classdict, "{parent}.__dict__[{key!r}]", "CLASSFIELDS")
+ITEM = Accessor("ITEM", OPCODES["ITEM"], _load_item, "{parent}[{key!r}]")
+KEY = Accessor("KEY", OPCODES["KEY"], _load_key, "{parent}[{key!r}]", "DICT")
+KEYAT = Accessor("KEYAT", OPCODES["ITEM"], _load_key_at, "list({parent})[{key!r}]", "ORDER")
+SEQ = Accessor("SEQ", OPCODES["SEQ"], _load_seq, "{parent}[{key!r}]")
+ITERAT = Accessor("ITERAT", OPCODES["ITEM"], _load_iter_at, "list({parent})[{key!r}]", "ORDER")
+CELL = Accessor("CELL", OPCODES["CELL"], _load_cell, "{parent}.cell_contents")
+PART = Accessor("PART", OPCODES["PART"], _load_part, "{parent}.{key[0]}")
+
+ACCESSORS: dict[str, Accessor] = {
+    row.name: row
+    for row in (ARG, CONST, ATTR, DICT, GETATTR, TYPE, CLASSDICT, ITEM, KEY, KEYAT, SEQ, ITERAT, CELL, PART)
+}
+
+
+class Path:
+    """A root and a chain of accessors; equal paths are one object for as long as one of them lives."""
+
+    __slots__ = ("accessor", "parent", "key", "_children", "__weakref__")
+
+    accessor: Accessor
+    parent: Path | None
+    key: Any
+    _children: dict[tuple[Accessor, Any], Path] | None
+
+    def __init__(self, accessor: Accessor, parent: Path | None, key: Any) -> None:
+        self.accessor = accessor
+        self.parent = parent
+        self.key = key
+        self._children = None
+
+    def child(self, accessor: Accessor, key: Any = None) -> Path:
+        """The path one step further."""
+        children = self._children
+        if children is None:
+            children = self._children = {}
+        ident = (accessor, key)
+        found = children.get(ident)
+        if found is None:
+            found = children[ident] = Path(accessor, self, key)
+        return found
+
+    def attr(self, name: str) -> Path:
+        """ATTR: the item of the instance dict."""
+        return self.child(ATTR, name)
+
+    def fields(self) -> Path:
+        """DICT: the instance dict."""
+        return self.child(DICT)
+
+    def get(self, name: str) -> Path:
+        """GETATTR: what a C descriptor answers."""
+        return self.child(GETATTR, name)
+
+    def cls(self) -> Path:
+        """TYPE: the type."""
+        return self.child(TYPE)
+
+    def class_item(self, name: str) -> Path:
+        """CLASSDICT: the item of this very class's dict."""
+        return self.child(CLASSDICT, name)
+
+    def item(self, index: int) -> Path:
+        """ITEM: the item of a list or tuple."""
+        return self.child(ITEM, index)
+
+    def entry(self, key: Any) -> Path:
+        """KEY: the item of a dict."""
+        return self.child(KEY, key)
+
+    def key_at(self, index: int) -> Path:
+        """KEYAT: the i-th key of a dict."""
+        return self.child(KEYAT, index)
+
+    def seq(self, index: int) -> Path:
+        """SEQ: the item of another sequence."""
+        return self.child(SEQ, index)
+
+    def iter_at(self, index: int) -> Path:
+        """ITERAT: the i-th element of a set."""
+        return self.child(ITERAT, index)
+
+    def cell(self) -> Path:
+        """CELL: the contents of a cell."""
+        return self.child(CELL)
+
+    def part(self, label: str, function: Callable[[Any], Any]) -> Path:
+        """PART: what a pure C function makes of the value."""
+        return self.child(PART, (label, function))
+
+    def chain(self) -> list[Path]:
+        """All steps, root first."""
+        steps: list[Path] = []
+        at: Path | None = self
+        while at is not None:
+            steps.append(at)
+            at = at.parent
+        steps.reverse()
+        return steps
+
+    def load(self, args: Sequence[Any], memo: dict[Path, Any] | None = None) -> Any:
+        """The value now, found in Python; raises Missing."""
+        memo = {} if memo is None else memo
+        value: Any = args
+        for step in self.chain():
+            if step in memo:
+                value = memo[step]
+                continue
+            try:
+                value = memo[step] = step.accessor.load(value, step.key)
+            except Exception as error:
+                raise Missing(step) from error
+        return value
+
+    def describe(self, arg_names: Sequence[str] = ()) -> str:
+        """The path as people would write it, `self.layers[3].cfg['act']`."""
+        text = ""
+        for step in self.chain():
+            if step.accessor is ARG:
+                text = arg_names[step.key] if step.key < len(arg_names) else f"arg{step.key}"
+            elif step.accessor is CONST:
+                text = describe_object(step.key)
+            else:
+                text = step.accessor.text.format(parent=text, key=step.key)
+        return text
+
+    def __repr__(self) -> str:
+        return f"<path {self.describe()}>"
+
+
+def describe_object(value: Any) -> str:
+    """A short name for an object people may know."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__
+    if isinstance(value, dict) and isinstance(value.get("__name__"), str):
+        return f"globals of {value['__name__']}"
+    name = getattr(value, "__qualname__", None)
+    if isinstance(name, str):
+        return name
+    if isinstance(value, int | float | complex | str | bytes | None):
+        return repr(value)
+    return f"<{type(value).__qualname__}>"
+
+
+_ARGS: WeakValueDictionary[int, Path] = WeakValueDictionary()
+_CONSTS: WeakValueDictionary[int, Path] = WeakValueDictionary()
+
+
+def arg(index: int) -> Path:
+    """Root: the i-th value of the call, positionals first."""
+    found = _ARGS.get(index)
+    if found is None:
+        found = _ARGS[index] = Path(ARG, None, index)
+    return found
+
+
+def const(value: Any) -> Path:
+    """Root: this very object, kept alive by the path."""
+    found = _CONSTS.get(id(value))
+    if found is None:
+        found = _CONSTS[id(value)] = Path(CONST, None, value)
+    return found

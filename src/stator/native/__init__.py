@@ -1,0 +1,1 @@
+"""What native code may do during capture."""

@@ -1,0 +1,374 @@
+"""How the captured program meets native code: operators, iteration, calls and attribute access by kind of object."""
+
+from __future__ import annotations
+
+import operator
+import types
+from typing import Any, Callable
+
+from stator import _frames
+from stator._frames import FAILED, UNBOUND
+from stator._frames import native as run_native
+from stator.frame import RAISED, Frame, Raised, native
+from stator.native import policy
+from stator.world import attributes
+from stator.world.door import by_identity
+from stator.world.world import World
+
+Function, Method, Builtin = types.FunctionType, types.MethodType, types.BuiltinFunctionType
+Caller = Callable[["Host", Frame, Any, list[Any], "dict[str, Any] | None"], Any]
+STANDINS: dict[Any, Caller] = {}  # functions whose native form must not run: same arguments, same meaning
+OVERRIDES: dict[str, Caller] = {}  # method-wrappers of `object` by name, called on an outside receiver
+
+
+def standin(*functions: Any) -> Callable[[Caller], Caller]:
+    """Register caller(host, frame, function, args, kwargs) in place of these functions."""
+
+    def register(caller: Caller) -> Caller:
+        for function in functions:
+            STANDINS[function] = caller
+        return caller
+
+    return register
+
+
+class Host(World):
+    """The world as the interpreter's opcodes use it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.callers: dict[int, tuple[Any, Caller]] = {}
+        self.effects: list[tuple[str, tuple[Any, ...]]] = []
+        self.recorder: Any = None
+
+    # ---- operators ------------------------------------------------------------------------------
+
+    def operate(self, f: Frame, function: Any, *args: Any) -> Any:
+        for arg in args:
+            if type(arg) in self.tensor_types:
+                return self.record(f, function, args, None)
+        result = run_native(function, *args)
+        if result is FAILED:
+            raise RAISED
+        return result
+
+    tensor_types: frozenset[type] = frozenset()
+
+    def record(self, f: Frame, function: Any, args: Any, kwargs: Any) -> Any:
+        """Set by the tensor side: record a torch call."""
+        raise NotImplementedError
+
+    def truth_of(self, value: Any) -> Any:
+        return bool
+
+    def iterate(self, f: Frame, value: Any) -> Any:
+        return native(f, iter, self.whole(value))
+
+    def whole(self, value: Any) -> Any:
+        """A value as native code may iterate it."""
+        return value
+
+    def unpackable(self, f: Frame, value: Any) -> Any:
+        return value
+
+    def mapping_get(self, f: Frame, mapping: Any, name: str) -> Any:
+        result = run_native(operator.getitem, mapping, name)
+        if result is FAILED:
+            if isinstance(f.error, KeyError):
+                f.error = None
+                return UNBOUND
+            raise RAISED
+        return result
+
+    # ---- attributes -----------------------------------------------------------------------------
+
+    def reader(self, cls: type) -> attributes.Reader:
+        found = READERS.get(id(cls))
+        if found is None:
+            if issubclass(cls, types.ModuleType):
+                found = attributes.read_module
+            elif issubclass(cls, type):
+                found = attributes.read_class
+            elif _frames.is_heap_type(cls):
+                found = attributes.read_instance
+            else:
+                found = attributes.read_native
+        return found
+
+    def load_attr(self, f: Frame, obj: Any, name: str) -> Any:
+        cls = type(obj)
+        return (READERS.get(id(cls)) or self.reader(cls))(self, f, obj, name)
+
+    def load_method(self, f: Frame, obj: Any, name: str) -> tuple[Any, Any]:
+        reader = READERS.get(id(type(obj))) or self.reader(type(obj))
+        if reader is attributes.read_instance:
+            return attributes.read_method(self, f, obj, name)
+        return reader(self, f, obj, name), UNBOUND
+
+    def store_attr(self, f: Frame, obj: Any, name: str, value: Any) -> None:
+        cls = type(obj)
+        writer = WRITERS.get(id(cls))
+        if writer is None:
+            if issubclass(cls, types.ModuleType):
+                writer = attributes.write_module
+            elif issubclass(cls, type):
+                writer = attributes.write_class
+            elif _frames.is_heap_type(cls):
+                writer = attributes.write_instance
+            else:
+                writer = write_c_object
+        writer(self, f, obj, name, value)
+
+    def missing_attribute(self, f: Frame, obj: Any, name: str) -> Any:
+        """The class's __getattr__."""
+        hook = _frames.type_lookup(type(obj), "__getattr__")
+        return self.call(f, hook, [obj, name], None) if type(hook) is Function else native(f, hook, obj, name)
+
+    # ---- calls ----------------------------------------------------------------------------------
+
+    def call(self, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+        known = self.callers.get(id(function))
+        if known is not None and known[0] is function:
+            return known[1](self, f, function, args, kwargs)
+        kind = type(function)
+        if kind is Method:
+            return self.call(f, function.__func__, [function.__self__, *args], kwargs)
+        caller = self.caller(function)
+        if kind is not Builtin or isinstance(function.__self__, types.ModuleType):
+            self.callers[id(function)] = (function, caller)
+        return caller(self, f, function, args, kwargs)
+
+    def caller(self, function: Any) -> Caller:
+        kind = type(function)
+        try:
+            row = STANDINS.get(function) if kind in HASHED_BY_IDENTITY or issubclass(kind, type) else None
+        except TypeError:
+            row = None
+        if row is not None:
+            return row
+        if self.recorder is not None and kind not in (type,) and self.recorder.takes(function):
+            return call_torch
+        row = CALLERS.get(id(kind))
+        if row is None:
+            row = call_class if issubclass(kind, type) else call_object if _frames.is_heap_type(kind) else call_c_object
+        return row
+
+    # ---- imports --------------------------------------------------------------------------------
+
+    def import_name(self, f: Frame, name: str, fromlist: Any, level: int) -> Any:
+        import builtins  # noqa: PLC0415
+
+        importer = self.namespace_get(f.builtins, "__import__")
+        if importer is not builtins.__import__:
+            names = f.names
+            return self.call(f, importer, [name, f.globals, names, fromlist, level], None)
+        module = self.imported(f, name, fromlist, level)
+        return self.enter_const(module)
+
+    def imported(self, f: Frame, name: str, fromlist: Any, level: int) -> Any:
+        """Import for real, unobserved: loading a module is not an effect of the program being captured."""
+        try:
+            return __import__(name, f.globals, None, fromlist, level)
+        except BaseException as error:  # noqa: BLE001
+            error.__traceback__ = None
+            return self.fail(f, error)
+
+    def enter_const(self, obj: Any) -> Any:
+        """An outside object reached by name of the interpreter itself: pinned by identity."""
+        from stator.guards import path as paths  # noqa: PLC0415
+
+        record = self.records.get(id(obj))
+        return record.inner if record is not None else self.enter(obj, paths.const(obj))
+
+    def import_from(self, f: Frame, module: Any, name: str) -> Any:
+        import sys  # noqa: PLC0415
+
+        try:
+            return self.load_attr(f, module, name)
+        except BaseException as raised:
+            if raised is not RAISED or not isinstance(f.error, AttributeError):
+                raise
+        f.error = None
+        package = self.load_attr(f, module, "__name__")
+        full = f"{package}.{name}"
+        if full in sys.modules:
+            return self.enter_const(sys.modules[full])
+        origin = getattr(module, "__file__", None)
+        text = f"cannot import name {name!r} from {package!r} ({origin or 'unknown location'})"
+        return self.fail(f, ImportError(text, name=package, path=origin))
+
+    def import_star(self, f: Frame, module: Any) -> None:
+        record = self.records.get(id(module))
+        names = self.namespace_of(record).expose() if record is not None else vars(module)
+        public = names.get("__all__")
+        for name in public if public is not None else [n for n in names if n[:1] != "_"]:
+            value = self.load_attr(f, module, name)
+            if type(f.names) is dict:
+                self.namespace_set(f.names, name, value)
+            else:
+                native(f, operator.setitem, f.names, name, value)
+
+    def lend_frames(self, f: Frame) -> list[Frame]:
+        """Let CPython's frames show the interpreter's locals."""
+        lent, frame = [], f
+        while frame is not None:
+            frame.put(frame.locals, [])
+            lent.append(frame)
+            frame = frame.outer  # type: ignore[assignment]
+        return lent
+
+
+def call_python(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """A Python function: CPython binds the arguments, and the frame arrives in the hook."""
+    result = run_native(function, *args, **kwargs) if kwargs else run_native(function, *args)
+    if result is FAILED:
+        raise RAISED
+    return result
+
+
+def call_framed(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """A C function that looks at the calling frame."""
+    lent = host.lend_frames(f)
+    try:
+        return call_python(host, f, function, args, kwargs)
+    finally:
+        for frame in lent:
+            frame.drop()
+
+
+def call_torch(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    return host.record(f, function, args, kwargs)
+
+
+def call_builtin(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """A C function or a bound method of a C type."""
+    owner = function.__self__
+    if owner is not None and not isinstance(owner, (types.ModuleType, type)):
+        check_receiver(host, function, owner)
+        return call_python(host, f, function, args, kwargs)
+    return decided(host, f, function, args, kwargs)
+
+
+def check_receiver(host: Host, function: Any, owner: Any) -> None:
+    """Bound methods of outside C objects run only where the object never changes."""
+    record = host.records.get(id(owner))
+    if record is None or record.inner is not record.obj:
+        return
+    cls = type(owner)
+    if f"{cls.__module__}.{cls.__name__}" not in policy.IMMUTABLE_OUTSIDE:
+        name = f"{cls.__name__}.{function.__name__}"
+        raise host.refuse("native-outside-object", f"call of {name} on an outside object", function=name)
+
+
+def decided(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """What the policy table says."""
+    decision = policy.decide(function)
+    if decision == "run":
+        return call_python(host, f, function, args, kwargs)
+    if decision == "frames":
+        return call_framed(host, f, function, args, kwargs)
+    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', function)}"
+    raise host.refuse(decision, f"call of {name}", function=name)
+
+
+def call_descriptor(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """`list.append(x, 1)`, `object.__setattr__(x, …)`: an unbound C method."""
+    if args:
+        receiver = args[0]
+        record = host.records.get(id(receiver))
+        if record is not None and record.inner is record.obj:
+            row = OVERRIDES.get(function.__name__)
+            if row is not None:
+                return row(host, f, function, args, kwargs)
+            if type(function) is types.MethodDescriptorType and not isinstance(receiver, type):
+                check_receiver(host, function, receiver)
+    return decided(host, f, function, args, kwargs)
+
+
+def call_wrapper(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """A bound slot method such as `super().__setattr__`."""
+    record = host.records.get(id(function.__self__))
+    if record is not None and record.inner is record.obj:
+        row = OVERRIDES.get(function.__name__)
+        if row is not None:
+            return row(host, f, function, [function.__self__, *args], kwargs)
+    return call_python(host, f, function, args, kwargs)
+
+
+def call_class(host: Host, f: Frame, cls: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """Making an instance."""
+    if _frames.is_heap_type(cls):
+        host.type_info(cls)
+        return call_python(host, f, cls, args, kwargs)
+    return decided(host, f, cls, args, kwargs)
+
+
+def call_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """An instance with __call__."""
+    host.type_info(type(obj))
+    method = _frames.type_lookup(type(obj), "__call__")
+    if type(method) is Function:
+        return host.call(f, method, [obj, *args], kwargs)
+    return call_python(host, f, obj, args, kwargs)
+
+
+def call_c_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """partial, itemgetter, lru_cache wrappers, and things that cannot be called."""
+    if not callable(obj):
+        return call_python(host, f, obj, args, kwargs)
+    record = host.records.get(id(obj))
+    if record is not None and record.inner is record.obj:
+        cls = type(obj)
+        if f"{cls.__module__}.{cls.__name__}" not in policy.IMMUTABLE_OUTSIDE:
+            raise host.refuse("native-outside-object", f"call of an outside {cls.__name__}", function=cls.__name__)
+    return call_python(host, f, obj, args, kwargs)
+
+
+def write_c_object(host: World, f: Frame, obj: Any, name: str, value: Any) -> None:
+    record = host.records.get(id(obj))
+    if record is not None and record.inner is record.obj:
+        raise host.refuse("outside-write", f"attribute {name!r} of an outside {type(obj).__name__}", target=name)
+    attributes.write_native(host, f, obj, name, value)
+
+
+HASHED_BY_IDENTITY = {Function, Builtin, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType}
+READERS: dict[int, attributes.Reader] = by_identity({
+    types.ModuleType: attributes.read_module,
+    Function: attributes.read_function,
+    type: attributes.read_class,
+})
+WRITERS: dict[int, Any] = by_identity({
+    types.ModuleType: attributes.write_module,
+    Function: attributes.write_function,
+    type: attributes.write_class,
+})
+CALLERS: dict[int, Caller] = by_identity({
+    Function: call_python,
+    Builtin: call_builtin,
+    types.MethodDescriptorType: call_descriptor,
+    types.WrapperDescriptorType: call_descriptor,
+    types.ClassMethodDescriptorType: call_descriptor,
+    types.MethodWrapperType: call_wrapper,
+})
+
+
+def read_for_native(obj: Any, name: str) -> Any:
+    """C code reads an attribute of an outside object."""
+    f = _frames.top_frame()
+    try:
+        return f.world.load_attr(f, obj, name)
+    except Raised:
+        return FAILED
+
+
+def write_for_native(obj: Any, name: str, value: Any) -> Any:
+    """C code writes an attribute of an outside object."""
+    f = _frames.top_frame()
+    try:
+        f.world.store_attr(f, obj, name, value)
+    except Raised:
+        return FAILED
+    return None
+
+
+_frames.set_callbacks(read_for_native, write_for_native)

@@ -1,0 +1,96 @@
+"""Which C functions may run while capturing. Data only; the default is a break."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+# Modules whose C functions and types depend on their arguments alone and change nothing but them.
+PURE_MODULES = frozenset(
+    """builtins math cmath _operator operator itertools functools _functools collections _collections _collections_abc
+    _heapq heapq _bisect bisect _struct struct _json json _sre re unicodedata _statistics binascii zlib array _weakref
+    weakref _abc abc types _string string _decimal decimal _datetime datetime time_struct enum _typing typing copy copyreg
+    _random _thread_local fractions numbers _csv _pickle pickle _codecs codecs _io_memory _md5 _sha1 _sha256 _sha512
+    _blake2 _sha3 hashlib _contextvars contextvars errno _symtable atexit_none _ast ast _tokenize _opcode opcode
+    _stat stat marshal _bootlocale _elementtree reprlib genericalias mmap_none _testcapi_none""".split()
+)
+
+# Functions of those and other modules that need a decision of their own: (module, name) -> break id, or "run".
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("builtins", "open"): "native-effect",
+    ("builtins", "input"): "native-effect",
+    ("builtins", "breakpoint"): "native-effect",
+    ("sys", "getrecursionlimit"): "run",
+    ("sys", "getsizeof"): "run",
+    ("sys", "getrefcount"): "run",
+    ("sys", "intern"): "run",
+    ("sys", "exc_info"): "run",
+    ("sys", "exception"): "run",
+    ("sys", "is_finalizing"): "run",
+    ("sys", "getdefaultencoding"): "run",
+    ("sys", "getfilesystemencoding"): "run",
+    ("sys", "getfilesystemencodeerrors"): "run",
+    ("sys", "get_int_max_str_digits"): "run",
+    ("sys", "_getframe"): "frames",
+    ("sys", "gettrace"): "run",
+    ("sys", "getprofile"): "run",
+    ("sys", "get_coroutine_origin_tracking_depth"): "run",
+    ("sys", "get_asyncgen_hooks"): "run",
+    ("sys", "audit"): "run",
+    ("sys", "displayhook"): "native-effect",
+    ("gc", "collect"): "run",
+    ("gc", "isenabled"): "run",
+    ("gc", "is_tracked"): "run",
+    ("gc", "get_referents"): "run",
+    ("gc", "enable"): "run",
+    ("gc", "disable"): "run",
+    ("_thread", "get_ident"): "run",
+    ("_thread", "get_native_id"): "run",
+    ("_thread", "allocate_lock"): "run",
+    ("_thread", "RLock"): "run",
+    ("_thread", "_local"): "run",
+    ("_thread", "lock"): "run",
+    ("_io", "StringIO"): "run",
+    ("_io", "BytesIO"): "run",
+    ("io", "StringIO"): "run",
+    ("io", "BytesIO"): "run",
+    ("_warnings", "_filters_mutated"): "run",
+    ("_imp", "lock_held"): "run",
+    ("posix", "fspath"): "run",
+    ("posix", "getpid"): "run",
+    ("_locale", "localeconv"): "run",
+    ("_locale", "setlocale"): "native-effect",
+}
+
+FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec", "super", "_getframe", "globals"})
+
+# C types whose outside instances never change: their methods may run on them.
+IMMUTABLE_OUTSIDE = frozenset(
+    {"re.Pattern", "re.Match", "datetime.datetime", "datetime.date", "datetime.time", "datetime.timedelta",
+     "datetime.timezone", "decimal.Decimal", "builtins.range", "builtins.code", "builtins.property",
+     "builtins.classmethod", "builtins.staticmethod", "builtins.getset_descriptor", "builtins.member_descriptor",
+     "builtins.method_descriptor", "builtins.wrapper_descriptor", "builtins.builtin_function_or_method",
+     "types.GenericAlias", "types.UnionType", "builtins.ellipsis", "builtins.function", "builtins.module",
+     "builtins.method", "operator.itemgetter", "operator.attrgetter", "operator.methodcaller", "builtins.slice",
+     "torch.dtype", "torch.device", "torch.layout", "torch.memory_format", "torch.Size", "builtins.memoryview",
+     "weakref.ReferenceType", "builtins.weakref", "builtins.frame", "builtins.traceback", "struct.Struct", "_struct.Struct"}
+)  # fmt: skip
+
+
+def decide(function: Any) -> str:
+    """"run", "frames" (run with frames in step), or the id of the break."""
+    module = getattr(function, "__module__", None)
+    if module is None:
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, types.ModuleType):
+            module = owner.__name__
+        elif owner is not None:
+            module = (owner if isinstance(owner, type) else type(owner)).__module__
+        else:
+            objclass = getattr(function, "__objclass__", None)
+            module = objclass.__module__ if objclass is not None else "builtins"
+    name = getattr(function, "__name__", "")
+    exception = EXCEPTIONS.get((module, name))
+    if exception is not None:
+        return exception
+    return "run" if module in PURE_MODULES else "native-unknown"

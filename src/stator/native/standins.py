@@ -1,0 +1,194 @@
+"""Stand-ins for C functions that read attributes, frames or output natively."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import types
+from typing import Any
+
+from stator import _frames
+from stator._frames import FAILED, UNBOUND
+from stator.frame import RAISED, Frame, native, throw
+from stator.native.host import OVERRIDES, Host, call_framed, call_python, standin
+from stator.world import attributes
+
+
+@standin(getattr)
+def stand_getattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if kwargs or not 2 <= len(args) <= 3 or not isinstance(args[1], str):
+        return call_python(host, f, function, args, kwargs)
+    if len(args) == 2:
+        return host.load_attr(f, args[0], args[1])
+    return attribute_or(host, f, args[0], args[1], args[2])
+
+
+def attribute_or(host: Host, f: Frame, obj: Any, name: str, default: Any) -> Any:
+    """The attribute, or the default when reading it raises AttributeError."""
+    try:
+        return host.load_attr(f, obj, name)
+    except BaseException as raised:
+        if raised is not RAISED or not isinstance(f.error, AttributeError):
+            raise
+        f.error = None
+        return default
+
+
+@standin(hasattr)
+def stand_hasattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if kwargs or len(args) != 2 or not isinstance(args[1], str):
+        return call_python(host, f, function, args, kwargs)
+    return attribute_or(host, f, args[0], args[1], UNBOUND) is not UNBOUND
+
+
+@standin(setattr)
+def stand_setattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if kwargs or len(args) != 3 or not isinstance(args[1], str):
+        return call_python(host, f, function, args, kwargs)
+    host.store_attr(f, args[0], args[1], args[2])
+
+
+@standin(delattr)
+def stand_delattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if kwargs or len(args) != 2 or not isinstance(args[1], str):
+        return call_python(host, f, function, args, kwargs)
+    host.store_attr(f, args[0], args[1], UNBOUND)
+
+
+@standin(type)
+def stand_type(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if len(args) == 1 and not kwargs:
+        cls = host.class_of(args[0])
+        host.type_info(cls)
+        return cls
+    return call_python(host, f, function, args, kwargs)
+
+
+@standin(super)
+def stand_super(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    return (call_python if args else call_framed)(host, f, function, args, kwargs)
+
+
+@standin(globals)
+def stand_globals(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if args or kwargs:
+        return call_python(host, f, function, args, kwargs)
+    namespace = host.namespaces.get(id(f.globals))
+    return f.globals if namespace is None else namespace.expose()
+
+
+@standin(locals)
+def stand_locals(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if f.names is not None and f.names is f.globals:
+        return stand_globals(host, f, function, args, kwargs)
+    return call_framed(host, f, function, args, kwargs)
+
+
+@standin(vars)
+def stand_vars(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if len(args) != 1 or kwargs:
+        return stand_locals(host, f, function, args, kwargs)
+    found = attribute_or(host, f, args[0], "__dict__", UNBOUND)
+    if found is UNBOUND:
+        return throw(f, TypeError("vars() argument must have __dict__ attribute"))
+    return found
+
+
+@standin(dir)
+def stand_dir(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if len(args) == 1 and not kwargs:
+        record = host.records.get(id(args[0]))
+        if record is not None and record.inner is record.obj and not isinstance(args[0], type):
+            host.namespace_of(record).expose()
+        return call_python(host, f, function, args, kwargs)
+    return call_framed(host, f, function, args, kwargs)
+
+
+@standin(exec, eval)
+def stand_exec(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """Code in an explicit namespace sees that dict; without one, the frame's own."""
+    if len(args) < 2 or args[1] is None:
+        namespace = stand_globals(host, f, globals, [], None)
+        names = args[2] if len(args) > 2 and args[2] is not None else stand_locals(host, f, locals, [], None)
+        args = [args[0], namespace, names]
+    for names in args[1:]:
+        if type(names) is dict and id(names) not in host.namespaces:
+            host.inside_namespaces[id(names)] = names
+    if type(args[1]) is dict and "__builtins__" not in args[1]:
+        args[1]["__builtins__"] = f.builtins
+    return call_python(host, f, function, args, kwargs)
+
+
+@standin(types.FunctionType)
+def stand_function_type(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    made = call_python(host, f, function, args, kwargs)
+    namespace = made.__globals__
+    if id(namespace) not in host.namespaces and id(namespace) not in host.inside_namespaces:
+        host.inside_namespaces[id(namespace)] = namespace
+    host.inside_function(made)
+    for cell in made.__closure__ or ():
+        if id(cell) not in host.cells:
+            host.inside_cell(cell)
+    return made
+
+
+@standin(types.CellType)
+def stand_cell_type(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    cell = call_python(host, f, function, args, kwargs)
+    host.inside_cell(cell)
+    return cell
+
+
+@standin(sys._getframe)
+def stand_getframe(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    return call_framed(host, f, function, args, kwargs)
+
+
+@standin(builtins.__import__)
+def stand_import(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    names = ("name", "globals", "locals", "fromlist", "level")
+    given = dict(zip(names, args)) | (kwargs or {})
+    name, fromlist, level = given.get("name", ""), given.get("fromlist", ()), given.get("level", 0)
+    if type(name) is not str:
+        return call_python(host, f, function, args, kwargs)
+    return host.enter_const(host.imported(f, name, fromlist, level))
+
+
+@standin(print)
+def stand_print(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """Output to an outside stream happens after the graph ran, in program order, with real values."""
+    given = dict(kwargs or {})
+    stream = given.pop("file", None)
+    if stream is None:
+        stream = host.load_attr(f, host.enter_const(sys), "stdout")
+        if stream is None:
+            return None
+    record = host.records.get(id(stream))
+    if record is None or record.inner is not record.obj:
+        return call_python(host, f, function, args, {**given, "file": stream})
+    texts = [arg if type(arg) is str or host.is_deferred(arg) else native(f, str, arg) for arg in args]
+    host.defer("{0}", print, [host.snapshot(text) for text in texts], {**given, "file": stream})
+    return None
+
+
+def override_setattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if len(args) != 3 or kwargs or isinstance(args[0], (type, types.ModuleType)) or not isinstance(args[1], str):
+        return call_python(host, f, function, args, kwargs)
+    attributes.write_generic(host, f, host.records[id(args[0])], args[1], args[2])
+
+
+def override_delattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if len(args) != 2 or kwargs or isinstance(args[0], (type, types.ModuleType)) or not isinstance(args[1], str):
+        return call_python(host, f, function, args, kwargs)
+    attributes.write_generic(host, f, host.records[id(args[0])], args[1], UNBOUND)
+
+
+def override_getattribute(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if len(args) != 2 or kwargs or isinstance(args[0], (type, types.ModuleType)) or not isinstance(args[1], str):
+        return call_python(host, f, function, args, kwargs)
+    return attributes.read_generic(host, f, args[0], args[1])
+
+
+OVERRIDES.update(__setattr__=override_setattr, __delattr__=override_delattr, __getattribute__=override_getattribute)
+
+__all__ = ["FAILED", "_frames"]

@@ -1,0 +1,96 @@
+"""From a finished capture to an entry: graph outputs, effects and result become the entry function."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from stator._frames import UNBOUND
+from stator.emit import effects
+from stator.emit.emitter import Emitter
+from stator.emit.plan import Source
+from stator.emit.raw import ABSENT
+from stator.native.host import Host
+from stator.tensors.traced import TracedTensor
+
+
+class Assembly:
+    """Collects what the entry function loads and what the graph must return."""
+
+    def __init__(self, host: Host, result: Any) -> None:
+        self.host = host
+        self.result = result
+        self.loads: dict[Any, int] = {}  # path -> number
+        self.outputs: dict[int, Any] = {}  # id -> traced tensor the graph returns
+
+    def resolve(self, obj: Any) -> str | None:
+        """Objects that exist when the entry function runs: loads and graph outputs."""
+        record = self.host.records.get(id(obj))
+        if record is not None and (record.inner is obj or record.obj is obj):
+            return self.load(record.path)
+        if type(obj) is TracedTensor:
+            self.outputs.setdefault(id(obj), obj)
+            return f"g{list(self.outputs).index(id(obj))}"
+        cell = self.host.cells.get(id(obj))
+        if cell is not None and cell[0] is obj:
+            return self.load(cell[1])
+        return None
+
+    def load(self, path: Any) -> str:
+        return f"l{self.loads.setdefault(path, len(self.loads))}"
+
+    def inside(self, obj: Any) -> bool:
+        """Whether a class, function, cell or namespace was made during the capture."""
+        host = self.host
+        kind = type(obj)
+        if kind is types.FunctionType:
+            return id(obj) in host.inside_functions
+        if kind is types.CellType:
+            return id(obj) not in host.cells
+        if isinstance(obj, type):
+            return id(obj) in host.inside_types
+        if isinstance(obj, types.ModuleType):
+            return id(obj) not in host.records
+        return id(obj) not in host.namespaces
+
+    def write(self, graph: Any, inputs: list[str]) -> Emitter:
+        """One pass over effects and result; `graph` is None while outputs are still being found."""
+        emitter = Emitter(self.resolve, self.inside)
+        if graph is not None:
+            names = [f"g{i}" for i in range(len(self.outputs))]
+            call = f"{emitter.constant(graph, 'graph')}({', '.join(inputs)})"
+            if names:
+                emitter.unpack(names, call)
+            else:
+                emitter.raw(call)
+        self.write_effects(emitter)
+        return emitter
+
+    def write_effects(self, emitter: Emitter) -> None:
+        host = self.host
+        seen: set[int] = set()
+        for record in list(host.records.values()):
+            if record.before is not None and id(record) not in seen:
+                seen.add(id(record))
+                effects.contents(emitter, record.inner, record.before, record.inner)
+        for namespace in {id(n): n for n in host.namespaces.values()}.values():
+            for name, value in namespace.changes():
+                self.write_name(emitter, namespace, name, ABSENT if value is UNBOUND else value)
+        for cell, path, before, now in host.cells.values():
+            if now is not before:
+                effects.cell(emitter, Source(self.load(path)), ABSENT if now is UNBOUND else now)
+        for record in host.touched.values():
+            for name, (before, now, _) in (record.extra or {}).items():
+                if now is not before:
+                    effects.attribute(emitter, record.obj, name, ABSENT if now is UNBOUND else now)
+        for template, objects in host.effects:
+            emitter.statement(template, *objects)
+
+    def write_name(self, emitter: Emitter, namespace: Any, name: Any, value: Any) -> None:
+        if namespace.by_attribute:
+            if isinstance(namespace.owner, types.ModuleType):
+                effects.global_name(emitter, Source(self.load(namespace.dict_path())), name, value)
+            else:
+                effects.attribute(emitter, namespace.owner, name, value)
+        else:
+            effects.global_name(emitter, Source(self.load(namespace.path)), name, value)

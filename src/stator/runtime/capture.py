@@ -1,0 +1,177 @@
+"""Capturing one call, and what happens on a miss."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import time
+import types
+from typing import Any, Callable
+
+import stator
+from stator import _entry, _frames
+from stator.errors import InternalError, Location, StatorError, Unsupported, unsupported
+from stator.eval.machine import Machine, code_info
+from stator.emit.plan import CannotRebuild
+from stator.frame import Frame
+from stator.graph.backends import compile_graph
+from stator.guards import path as paths
+from stator.guards.state import snapshot
+from stator.native import standins  # noqa: F401 - registers its rows
+from stator.options import Options
+from stator.report import events
+from stator.runtime.assemble import Assembly
+from stator.runtime.compiling import compiling
+from stator.runtime.tensor_host import TensorHost
+
+_frames.set_own_folder(os.path.dirname(stator.__file__) + os.sep)
+
+
+def make_compiled(function: Callable[..., Any], options: Options) -> Any:
+    """The callable that `stator.compile` returns for a function."""
+    return Session(function, options).compiled
+
+
+class Session:
+    """One `compile()` call: its options, its cache and its decisions."""
+
+    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+        self.function = function
+        self.options = options
+        self.compiled = _entry.Compiled(function, self.miss)
+        functools.update_wrapper(self.compiled, function)
+        self.lock = threading.RLock()
+        self.guard_sets: list[Any] = []
+
+    @property
+    def code(self) -> types.CodeType | None:
+        function = getattr(self.function, "__func__", self.function)
+        if not isinstance(function, types.FunctionType):
+            function = getattr(type(function).__call__, "__func__", type(function).__call__)
+        return getattr(function, "__code__", None)
+
+    def miss(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+        """No entry fits: capture, keep the entry, and run it; or run eagerly."""
+        if _frames.capturing():
+            return self.function(*args, **(kwargs or {}))
+        with self.lock:
+            if self.guard_sets:
+                events.emit("recompile", code=self.code, reasons=self.reasons(args, kwargs))
+            try:
+                entry = self.capture(args, kwargs)
+            except StatorError as error:
+                entry = self.refused(error)
+        if entry is None:
+            return self.function(*args, **(kwargs or {}))
+        return entry(args, kwargs)
+
+    def reasons(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[str]:
+        """Why no entry fitted: the first failing guard of each."""
+        values, names = flat(args, kwargs)
+        failures = [guards.first_failure(values, names) for guards in self.guard_sets]
+        return [str(failure) for failure in failures if failure is not None]
+
+    def refused(self, error: StatorError) -> None:
+        """Not captured: an error with fullgraph, else the frame runs eagerly and the reason is recorded."""
+        if self.options.fullgraph:
+            raise error
+        fields = {"code": self.code, "reason": str(error)}
+        if isinstance(error, Unsupported):
+            fields |= {"break_id": error.break_id, "location": error.location}
+        events.emit("skip", **fields)
+
+    def capture(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Callable[..., Any] | None:
+        started = time.perf_counter()
+        host = TensorHost()
+        values, names = flat(args, kwargs)
+        state = snapshot()
+        try:
+            with compiling(), host.recorder:
+                returned, result = self.run(host, args, kwargs, values)
+            if not returned:
+                return None  # the program raised: it does so again, by itself
+            host.guards.state(state)
+            host.guards.call_shape(len(args), names)
+            try:
+                program, function = self.assemble(host, result)
+            except CannotRebuild as error:
+                raise unsupported("cannot-rebuild", str(error), type=type(error.obj).__name__) from error
+        finally:
+            host.close()
+        self.guard_sets.append(host.guards)
+        self.compiled.append(program, function)
+        events.emit("capture", code=self.code, seconds=time.perf_counter() - started)
+        del result, host
+        return functools.partial(run_entry, self, program, function)
+
+    def run(self, host: TensorHost, args: Any, kwargs: Any, values: tuple[Any, ...]) -> tuple[bool, Any]:
+        entered = [host.enter(value, paths.arg(i)) for i, value in enumerate(values)]
+        positional = tuple(entered[: len(args)])
+        keywords = dict(zip(kwargs or (), entered[len(args) :]))
+        host.enter_const(self.function)
+        function = self.function
+        if type(function) is types.MethodType:
+            positional = (host.enter_const(function.__self__), *positional)
+            function = function.__func__
+        machine = Machine(host)
+        try:
+            return _frames.capture(machine.interpret, Frame, host.inside_types, function, positional, keywords)
+        except StatorError:
+            raise
+        except Exception as error:
+            raise InternalError(f"{type(error).__name__}: {error}") from error
+
+    def assemble(self, host: TensorHost, result: Any) -> tuple[Any, Any]:
+        """The guard program and the entry function."""
+        assembly = Assembly(host, result)
+        dry = assembly.write(None, [])
+        dry.value(result)
+        outputs = list(assembly.outputs.values())
+        graph, inputs = self.compile_graph(host, assembly, outputs)
+        emitter = assembly.write(graph, inputs)
+        params = [f"l{i}" for i in range(len(assembly.loads))]
+        name = getattr(self.code, "co_name", "entry")
+        if not name.isidentifier():
+            name = "entry"
+        emitter.value(result)
+        params = [f"l{i}" for i in range(len(assembly.loads))]
+        function = emitter.function(name, params, result)
+        program = host.guards.compile(list(assembly.loads))
+        events.emit("guards", name=name, count=len(host.guards), text=lambda: "\n".join(host.guards.describe([])))
+        events.emit("code", name=name, text=lambda: function.__stator_source__)
+        return program, function
+
+    def compile_graph(self, host: TensorHost, assembly: Assembly, outputs: list[Any]) -> tuple[Any, list[str]]:
+        """The graph through the backend, and the loads it takes; None if there is nothing to compute."""
+        recorder = host.recorder
+        module = recorder.finish(outputs)
+        nodes = [node for node in module.graph.nodes if node.op not in ("placeholder", "output")]
+        if not nodes and not outputs:
+            return None, []
+        tensors = [recorder.tensor(name) for name in recorder.inputs]
+        loads = [assembly.load(host.records[id(tensor)].path) for tensor in tensors]
+        events.emit("graph", name=getattr(self.code, "co_name", "?"), operations=len(nodes), text=lambda: str(module.code))
+        options = self.options
+        function = compile_graph(
+            module, tensors, options.backend, mode=options.mode, options=options.options, dynamic=options.dynamic
+        )
+        return function, loads
+
+
+def run_entry(session: Session, program: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+    """First use of a new entry: its guards must hold for the call it was made from."""
+    values, names = flat(args, kwargs)
+    loads = program.run(values, names)
+    if not isinstance(loads, list):
+        events.emit("error", text=f"a fresh entry of {session.code} does not accept the call it was captured from: {loads}")
+        return session.function(*args, **(kwargs or {}))
+    return function(*loads)
+
+
+def flat(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+    """The values of a call as the guard program numbers them, and the names of the keyword ones."""
+    return (args, ()) if not kwargs else ((*args, *kwargs.values()), tuple(kwargs))
+
+
+__all__ = ["Location", "Session", "code_info", "make_compiled"]

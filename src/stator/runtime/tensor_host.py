@@ -1,0 +1,198 @@
+"""The host with tensors: how traced tensors and modules behave under the interpreter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn.modules import module as module_globals
+
+from stator import _entry, _frames
+from stator._frames import UNBOUND
+from stator.errors import Location
+from stator.frame import Frame
+from stator.guards import path as paths
+from stator.guards.check import LEN, NO_HOOKS, TENSOR
+from stator.guards.path import Path
+from stator.guards.tensor_spec import TensorSpec
+from stator.native.host import CALLERS, READERS, WRITERS, Host, call_python, standin
+from stator.tensors.recorder import Recorder
+from stator.tensors.traced import TracedTensor
+from stator.world.door import CONSTANT_TYPES, FAMILIES, IMPORTERS, constant
+from stator.world.record import Namespace
+from stator.world.world import World
+
+
+class Stack:
+    """The user's frames at one moment."""
+
+    __slots__ = ("places",)
+
+    def __init__(self, frame: Any) -> None:
+        self.places = []
+        while frame is not None:
+            self.places.append((frame.code, frame.lasti))
+            frame = frame.outer
+
+    def format(self) -> str:
+        return "\n".join(Location(code, 2 * unit).format() for code, unit in reversed(self.places))
+
+
+class TensorHost(Host):
+    """A world whose tensors are traced."""
+
+    tensor_types = frozenset({TracedTensor})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.recorder = Recorder(self.where)
+
+    def where(self) -> Any:
+        """The user's stack for a node, formatted only when somebody reads it."""
+        return Stack(_frames.top_frame())
+
+    def record(self, f: Frame, function: Any, args: Any, kwargs: Any) -> Any:
+        return self.recorder.call(function, tuple(args), kwargs or {})
+
+    def class_of(self, obj: Any) -> type:
+        return obj._stands_for if type(obj) is TracedTensor else type(obj)
+
+    def truth_of(self, value: Any) -> Any:
+        if type(value) is TracedTensor:
+            self.recorder.call(torch.Tensor.__bool__, (value,), {})
+        return bool
+
+    def iterate(self, f: Frame, value: Any) -> Any:
+        return super().iterate(f, self.whole(value))
+
+    def whole(self, value: Any) -> Any:
+        if type(value) is TracedTensor:
+            return self.recorder.call(torch.Tensor.unbind, (value,), {})
+        return value
+
+    def unpackable(self, f: Frame, value: Any) -> Any:
+        return self.whole(value)
+
+    def is_deferred(self, value: Any) -> bool:
+        return type(value) is TracedTensor
+
+    def snapshot(self, value: Any) -> Any:
+        """A tensor as it is at this moment of the program."""
+        return self.recorder.call(torch.clone, (value,), {}) if type(value) is TracedTensor else value
+
+    def missing_attribute(self, f: Frame, obj: Any, name: str) -> Any:
+        hook = _frames.type_lookup(type(obj), "__getattr__")
+        if hook is torch.nn.Module.__getattr__:
+            value = self.module_member(obj, name)
+            if value is not UNBOUND:
+                return value
+        return super().missing_attribute(f, obj, name)
+
+    def module_member(self, module: Any, name: str) -> Any:
+        """A parameter, buffer or submodule of an outside module, read and guarded by name."""
+        record = self.records.get(id(module))
+        if record is None or record.obj is not module:
+            return UNBOUND
+        members = self.namespace_of(record)
+        if members.full or members.touched:
+            return UNBOUND
+        for kind in ("_parameters", "_buffers", "_modules"):
+            real = members.real.get(kind)
+            if type(real) is not dict or id(real) in self.records:
+                return UNBOUND
+            value = self.namespace_at(real, record.path.attr(kind)).get(name)
+            if value is not UNBOUND:
+                return value
+        return UNBOUND
+
+    def namespace_at(self, real: dict[Any, Any], path: Path) -> Namespace:
+        namespace = self.namespaces.get(id(real))
+        if namespace is None:
+            namespace = self.namespaces[id(real)] = Namespace(self, real, real, path, by_attribute=False)
+        return namespace
+
+
+def enter_tensor(world: World, tensor: torch.Tensor, path: Path) -> Any:
+    """A tensor from outside: a graph input, guarded by its metadata."""
+    assert isinstance(world, TensorHost)
+    with world.recorder.paused():
+        spec = TensorSpec.of(tensor)
+    traced = world.recorder.input(tensor, name_of(path))
+    world.guards.add(path, TENSOR, spec, world.origin())
+    world.register(tensor, path, traced)
+    return traced
+
+
+def name_of(path: Path) -> str:
+    """A readable placeholder name."""
+    steps = [str(step.key) for step in path.chain() if type(step.key) in (str, int) and str(step.key) not in MEMBERS]
+    return "_".join(steps) if path.chain()[0].accessor is paths.CONST else "_".join(["arg", *steps])
+
+
+MEMBERS = frozenset({"_parameters", "_buffers", "_modules", "__self__", "__func__"})
+
+
+def read_tensor(host: World, f: Frame, traced: Any, name: str) -> Any:
+    assert isinstance(host, TensorHost)
+    return host.recorder.attribute(traced, name)
+
+
+def write_tensor(host: World, f: Frame, traced: Any, name: str, value: Any) -> None:
+    assert isinstance(host, TensorHost)
+    host.recorder.set_attribute(traced, name, value)
+
+
+GLOBAL_HOOKS = [
+    getattr(module_globals, name)
+    for name in ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks")
+]
+
+
+@standin(torch.nn.Module._wrapped_call_impl, torch.nn.Module._call_impl)
+def call_module(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """A module without hooks is its forward."""
+    record = host.records.get(id(args[0])) if args else None
+    if record is None or record.obj is not args[0] or any(GLOBAL_HOOKS) or not hookless(host, record):
+        return call_python(host, f, function, args, kwargs)
+    for hooks in GLOBAL_HOOKS:
+        host.guards.add(paths.const(hooks), LEN, 0, None)
+    host.guards.add(record.path, NO_HOOKS, None, host.origin())
+    forward, receiver = host.load_method(f, args[0], "forward")
+    rest = args[1:] if receiver is UNBOUND else [receiver, *args[1:]]
+    return host.call(f, forward, rest, kwargs)
+
+
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def hookless(host: Any, record: Any) -> bool:
+    """No hooks on this module, none added during capture, and not compiled in place."""
+    members = host.namespace_of(record)
+    if members.full or members.touched:
+        return False
+    real = members.real
+    return not any(real.get(name) for name in HOOKS) and real.get("_compiled_call_impl") is None
+
+
+def call_compiled(host: Any, f: Frame, compiled: Any, args: list[Any], kwargs: Any) -> Any:
+    """A compiled function called by a captured one is captured along with it."""
+    return host.call(f, compiled.__wrapped__, args, kwargs)
+
+
+CALLERS[id(_entry.Compiled)] = call_compiled
+
+
+def answer(value: Any) -> Any:
+    return lambda host, f, function, args, kwargs: value
+
+
+standin(torch._C._get_tracing_state)(answer(None))
+standin(torch._C._log_api_usage_once)(answer(None))
+standin(torch._C._has_torch_function, torch._C._has_torch_function_unary, torch._C._has_torch_function_variadic)(answer(False))
+
+READERS[id(TracedTensor)] = read_tensor
+WRITERS[id(TracedTensor)] = write_tensor
+FAMILIES.insert(0, (torch.Tensor, enter_tensor))
+for _kind in (torch.dtype, torch.layout, torch.memory_format, torch.device, torch.Size):
+    IMPORTERS[id(_kind)] = constant
+CONSTANT_TYPES.update({torch.dtype, torch.device, torch.layout, torch.memory_format})

@@ -1,0 +1,138 @@
+"""Attributes of traced tensors: answered from metadata, recorded, or refused, by one table each."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from stator.tensors.signals import OutsideAttribute, UnsupportedOp
+from stator.tensors.targets import Target
+from stator.tensors.traced import TracedTensor
+
+if TYPE_CHECKING:
+    from stator.tensors.recorder import Recorder
+
+# Attributes that are a function of the metadata.
+ANSWERS: dict[str, Callable[[TracedTensor], Any]] = {
+    "shape": lambda t: t._meta.size,
+    "dtype": lambda t: t._meta.dtype,
+    "device": lambda t: t._meta.device,
+    "layout": lambda t: torch.strided,
+    "ndim": lambda t: len(t._meta.size),
+    "requires_grad": lambda t: t._meta.requires_grad,
+    "is_leaf": lambda t: t._meta.leaf,
+    "itemsize": lambda t: t._meta.dtype.itemsize,
+    "nbytes": lambda t: t._meta.size.numel() * t._meta.dtype.itemsize,
+    "is_cpu": lambda t: t._meta.device.type == "cpu",
+    "is_cuda": lambda t: t._meta.device.type == "cuda",
+    "is_meta": lambda t: t._meta.device.type == "meta",
+    "is_xpu": lambda t: t._meta.device.type == "xpu",
+    "is_mps": lambda t: t._meta.device.type == "mps",
+    "is_xla": lambda t: t._meta.device.type == "xla",
+    "is_ipu": lambda t: t._meta.device.type == "ipu",
+    "is_hpu": lambda t: t._meta.device.type == "hpu",
+    "is_mtia": lambda t: t._meta.device.type == "mtia",
+    "is_maia": lambda t: t._meta.device.type == "maia",
+    "is_vulkan": lambda t: t._meta.device.type == "vulkan",
+    "is_quantized": lambda t: False,
+    "is_sparse": lambda t: False,
+    "is_sparse_csr": lambda t: False,
+    "is_mkldnn": lambda t: False,
+    "is_nested": lambda t: False,
+}
+
+# Attributes that give a new tensor and are recorded as reading the attribute.
+RECORDED: dict[str, Target] = {
+    name: Target(getattr, "call_function", getattr, name) for name in ("T", "mT", "H", "mH", "real", "imag", "data")
+}
+
+
+def read(recorder: Recorder, traced: TracedTensor, name: str) -> Any:
+    """Value of the attribute `name`; bound methods for methods."""
+    answer = ANSWERS.get(name)
+    if answer is not None:
+        return answer(traced)
+    recorded = RECORDED.get(name)
+    if recorded is not None:
+        return recorder.record(recorded, (traced, name), {})
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(recorder, traced)
+    if name == "__class__":
+        return traced._stands_for
+    return _from_class(recorder, traced, name)
+
+
+def _from_class(recorder: Recorder, traced: TracedTensor, name: str) -> Any:
+    found = getattr(torch.Tensor, name, None)
+    if isinstance(found, (types.MethodDescriptorType, types.WrapperDescriptorType, types.FunctionType)):
+        return found.__get__(traced, traced._stands_for)
+    if isinstance(found, (types.GetSetDescriptorType, property)):
+        raise UnsupportedOp(f"Tensor.{name}", "this attribute is not known while capturing")
+    if name in traced.__dict__:
+        return traced.__dict__[name]
+    real = recorder.real(traced)
+    if real is not None and hasattr(real, "__dict__") and name in real.__dict__:
+        raise OutsideAttribute(real, name)
+    if found is not None or hasattr(torch.Tensor, name):
+        return found
+    if hasattr(traced._stands_for, name):
+        return getattr(traced._stands_for, name)
+    raise AttributeError(f"{traced._stands_for.__name__!r} object has no attribute {name!r}", name=name, obj=traced)
+
+
+def _grad(recorder: Recorder, traced: TracedTensor) -> Any:
+    real = recorder.real(traced)
+    if real is not None:
+        raise OutsideAttribute(real, "grad")
+    if traced._meta.leaf:
+        return None
+    raise UnsupportedOp("Tensor.grad", "the gradient of a tensor that is no leaf", "autograd")
+
+
+def _grad_fn(recorder: Recorder, traced: TracedTensor) -> Any:
+    if traced._meta.leaf:
+        return None
+    raise UnsupportedOp("Tensor.grad_fn", "", "autograd")
+
+
+_SPECIAL: dict[str, Callable[[Recorder, TracedTensor], Any]] = {"grad": _grad, "grad_fn": _grad_fn}
+
+
+def write(recorder: Recorder, traced: TracedTensor, name: str, value: Any) -> None:
+    """Performs `traced.name = value`."""
+    rule = _WRITES.get(name)
+    if rule is not None:
+        rule(recorder, traced, value)
+    elif isinstance(getattr(torch.Tensor, name, None), (types.GetSetDescriptorType, property)):
+        raise UnsupportedOp(f"Tensor.{name}", "assignment to this attribute is not recorded", "tensor-metadata")
+    elif recorder.real(traced) is not None:
+        raise OutsideAttribute(recorder.real(traced), name)
+    else:
+        traced.__dict__[name] = value
+
+
+def _write_requires_grad(recorder: Recorder, traced: TracedTensor, value: Any) -> None:
+    recorder.call(torch.Tensor.requires_grad_, (traced, value), {})
+
+
+def _write_grad(recorder: Recorder, traced: TracedTensor, value: Any) -> None:
+    real = recorder.real(traced)
+    if real is not None:
+        raise OutsideAttribute(real, "grad")
+    if value is not None:
+        raise UnsupportedOp("Tensor.grad", "setting the gradient of a tensor made while capturing", "autograd")
+
+
+def _write_data(recorder: Recorder, traced: TracedTensor, value: Any) -> None:
+    raise UnsupportedOp("Tensor.data", "assignment of .data is not recorded yet", "tensor-metadata")
+
+
+_WRITES: dict[str, Callable[[Recorder, TracedTensor, Any], None]] = {
+    "requires_grad": _write_requires_grad,
+    "grad": _write_grad,
+    "data": _write_data,
+}

@@ -1,0 +1,58 @@
+"""The one table of calls whose result is the data of a tensor, or depends on it in shape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from stator.tensors.signals import DataDependent
+from stator.tensors.targets import register
+
+if TYPE_CHECKING:
+    from stator.tensors.recorder import Recorder
+
+VALUE = "data-dependent-value"
+BRANCH = "data-dependent-branch"
+SHAPE = "data-dependent-shape"
+
+# Methods of Tensor that need data; FakeTensor reports the other ones (unique, masked_select, boolean masks).
+METHODS: dict[str, str] = {
+    "item": VALUE,
+    "tolist": VALUE,
+    "__bool__": BRANCH,
+    "__nonzero__": BRANCH,
+    "__int__": VALUE,
+    "__long__": VALUE,
+    "__float__": VALUE,
+    "__complex__": VALUE,
+    "__index__": VALUE,
+    "__contains__": BRANCH,
+    "__repr__": VALUE,
+    "__format__": VALUE,
+    "is_nonzero": BRANCH,
+    "equal": BRANCH,
+    "allclose": BRANCH,
+    "nonzero": SHAPE,
+}
+
+FUNCTIONS: dict[Any, str] = {
+    torch.equal: BRANCH,
+    torch.allclose: BRANCH,
+    torch.is_nonzero: BRANCH,
+    torch.nonzero: SHAPE,
+    torch.argwhere: SHAPE,
+}
+
+
+def _row(func: Any, name: str, kind: str) -> None:
+    def refuse(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        raise DataDependent(name, "", kind)
+
+    register(func, refuse)
+
+
+for _name, _kind in METHODS.items():
+    _row(getattr(torch.Tensor, _name), f"Tensor.{_name}", _kind)
+for _func, _kind in FUNCTIONS.items():
+    _row(_func, f"torch.{_func.__name__}", _kind)

@@ -1,0 +1,23 @@
+"""Closing a graph: dead code goes, and the GraphModule writes its source only when somebody needs it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import fx, nn
+from torch.fx._lazy_graph_module import _LazyGraphModule
+
+
+def close(graph: fx.Graph, outputs: list[fx.Node], kept: set[fx.Node]) -> fx.GraphModule:
+    """Adds the output node, removes what nobody needs, and wraps the graph."""
+    graph.output(tuple(outputs))
+    remove_dead(graph, kept)
+    return _LazyGraphModule(nn.Module(), graph, "Captured")
+
+
+def remove_dead(graph: fx.Graph, kept: set[fx.Node]) -> None:
+    """Removes unused placeholders and unused nodes without effects."""
+    node: Any
+    for node in reversed(graph.nodes):
+        if not node.users and node.op != "output" and node not in kept:
+            graph.erase_node(node)

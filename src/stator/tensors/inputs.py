@@ -1,0 +1,71 @@
+"""Tensors from outside: which ones can be stood in for, and the graph inputs they become."""
+
+from __future__ import annotations
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from stator.tensors.meta import Meta, meta_of
+from stator.tensors.signals import UnsupportedTensor
+from stator.tensors.traced import Storage, TracedTensor, make_view
+
+CLASSES = frozenset({torch.Tensor, torch.nn.Parameter})
+
+
+class Inputs:
+    """The graph inputs of one capture by name, and both sides of each."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, torch.Tensor] = {}
+        self.by_id: dict[int, tuple[TracedTensor, torch.Tensor]] = {}
+        self.real: dict[int, torch.Tensor] = {}
+        self.storages: dict[int, Storage] = {}  # by address of the real storage
+        self._by_name: dict[str, Storage] = {}
+        self._views: list[tuple[TracedTensor, torch.Tensor]] = []  # inputs whose base is no input so far
+
+    def add(self, name: str, traced: TracedTensor, tensor: torch.Tensor, base: torch.Tensor | None) -> None:
+        """One more input; both objects stay alive, so that their ids stay theirs."""
+        self.names[name] = tensor
+        self.by_id[id(tensor)] = traced, tensor
+        self.real[id(traced)] = tensor
+        self._by_name[name] = traced._storage
+        if base is not None:
+            self._views.append((traced, base))
+        waiting, self._views = self._views, []
+        for view, its_base in waiting:
+            known = self.by_id.get(id(its_base))
+            if known is not None:
+                make_view(view, known[0])
+            else:
+                self._views.append((view, its_base))
+
+    def mutated(self) -> list[str]:
+        """Names of the inputs whose storage was written to."""
+        return [name for name in self.names if self._by_name[name].mutated]
+
+    def keep(self, used: set[str]) -> None:
+        """Forgets the inputs the graph does not use."""
+        self.names = {name: tensor for name, tensor in self.names.items() if name in used}
+
+    def release(self) -> None:
+        """Drops the traced side."""
+        self.by_id.clear()
+        self.real.clear()
+        self._views.clear()
+
+
+def place_of(tensor: torch.Tensor) -> tuple[int, torch.Tensor | None]:
+    """Address of the memory of a tensor, and the tensor it is a differentiable view of."""
+    return tensor.untyped_storage()._cdata, tensor._base if tensor._is_view() else None
+
+
+def meta_of_input(tensor: torch.Tensor) -> Meta:
+    """Metadata of a tensor from outside; the caller turns torch functions off."""
+    kind = type(tensor)
+    if kind not in CLASSES:
+        raise UnsupportedTensor(kind.__qualname__, "only plain tensors and parameters can be traced")
+    if tensor.layout is not torch.strided or tensor.is_quantized:
+        raise UnsupportedTensor(kind.__qualname__, f"layout {tensor.layout}, dtype {tensor.dtype}")
+    if isinstance(tensor, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        raise UnsupportedTensor(kind.__qualname__, "a tensor wrapped by a functional transform")
+    return meta_of(tensor)

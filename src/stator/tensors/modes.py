@@ -1,0 +1,230 @@
+"""Torch's global state while capturing: changed for real inside a scope, and brought into the graph when it matters.
+
+Nothing intercepts the state changes themselves. Before an operation is recorded, the state it runs in is compared with the
+state the graph is in at that point, and nodes that close the gap are recorded first. Contexts around nothing leave no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch.amp import autocast_mode
+from torch.autograd import grad_mode
+from torch.utils import _device
+
+from stator.tensors.signals import UnsupportedState
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+_grad = torch.is_grad_enabled
+_inference = torch.is_inference_mode_enabled
+_default_dtype = torch.get_default_dtype
+_any_autocast = torch._C._is_any_autocast_enabled
+
+_AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "mps")
+
+Autocast = tuple[tuple[str, bool, torch.dtype], ...]
+
+
+class State(NamedTuple):
+    """What the result of an operation depends on besides its arguments."""
+
+    grad: bool
+    inference: bool
+    dtype: torch.dtype
+    autocast: tuple[bool, Autocast] | None  # cache enabled and (device, enabled, dtype) rows; None: off everywhere
+
+
+def read_state() -> State:
+    """The state operations run in now."""
+    return State(_grad(), _inference(), _default_dtype(), _read_autocast() if _any_autocast() else None)
+
+
+def _read_autocast() -> tuple[bool, Autocast]:
+    rows = tuple(
+        (device, True, torch.get_autocast_dtype(device))
+        for device in _AUTOCAST_DEVICES
+        if torch.is_autocast_enabled(device)
+    )
+    return torch.is_autocast_cache_enabled(), rows
+
+
+def _by_device(rows: Autocast) -> dict[str, tuple[str, bool, torch.dtype]]:
+    return {row[0]: row for row in rows}
+
+
+def default_device() -> torch.device | None:
+    """The device that factories use without being told, if one was set."""
+    return _device.CURRENT_DEVICE
+
+
+def check_surroundings() -> None:
+    """Refuses to record below modes and transforms that would see or change the operations."""
+    for mode in torch.overrides._get_current_function_mode_stack():
+        if not isinstance(mode, _device.DeviceContext):
+            raise UnsupportedState(type(mode).__qualname__)
+    if torch._C._len_torch_dispatch_stack():
+        raise UnsupportedState(type(torch._C._get_dispatch_stack_at(0)).__qualname__)
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        raise UnsupportedState("torch.func transform")
+    if torch.autograd.forward_ad._current_level >= 0:
+        raise UnsupportedState("torch.autograd.forward_ad.dual_level")
+    if torch._C._get_tracing_state() is not None:
+        raise UnsupportedState("torch.jit.trace")
+
+
+class Scope:
+    """Restores the state of the moment it was opened."""
+
+    def __enter__(self) -> Scope:
+        self.state = read_state()
+        self.autocast = [(d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in _AUTOCAST_DEVICES]
+        self.cache = torch.is_autocast_cache_enabled()
+        self.nesting = _nesting()
+        self.guards: list[InferenceGuard] = []
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for guard in reversed(self.guards):
+            guard.leave()
+        for device, enabled, dtype in self.autocast:
+            torch.set_autocast_enabled(device, enabled)
+            torch.set_autocast_dtype(device, dtype)
+        torch.set_autocast_cache_enabled(self.cache)
+        while _nesting() > self.nesting:
+            torch.autocast_decrement_nesting()
+        while _nesting() < self.nesting:
+            torch.autocast_increment_nesting()
+        torch._C._set_grad_enabled(self.state.grad)
+        if torch.get_default_dtype() is not self.state.dtype:
+            torch.set_default_dtype(self.state.dtype)
+
+
+def _nesting() -> int:
+    torch.autocast_increment_nesting()
+    return int(torch.autocast_decrement_nesting())
+
+
+class InferenceGuard:
+    """Stands in for torch's `_InferenceMode`, so that an abandoned capture can still leave the mode."""
+
+    def __init__(self, scope: Scope, enabled: bool) -> None:
+        self.scope = scope
+        self.enabled = enabled
+        self.guard: Any = None
+
+    def __enter__(self) -> None:
+        self.guard = torch._C._InferenceMode(self.enabled)
+        self.guard.__enter__()
+        self.scope.guards.append(self)
+
+    def __exit__(self, *exc: object) -> None:
+        self.leave()
+        if self in self.scope.guards:
+            self.scope.guards.remove(self)
+
+    def leave(self) -> None:
+        if self.guard is not None:
+            self.guard.__exit__(None, None, None)
+            self.guard = None
+
+
+class GraphState:
+    """The state the graph is in after its last node, and the nodes that change it."""
+
+    def __init__(self, record: Callable[[Any, tuple[Any, ...], str], Node]) -> None:
+        self.start = self.now = read_state()
+        self._record = record
+        self._entered: list[tuple[str, State, Node]] = []  # contexts open in the graph: kind, state before, handle
+
+    def go_to(self, state: State) -> None:
+        """Records what brings the graph into `state`."""
+        if (self.now.inference, self.now.autocast) != (state.inference, state.autocast):
+            self._contexts(state)
+        if self.now.grad != state.grad:
+            self._record(torch._C._set_grad_enabled, (state.grad,), "set_grad_enabled")
+        if self.now.dtype is not state.dtype:
+            self._record(torch.set_default_dtype, (state.dtype,), "set_default_dtype")
+        self.now = state
+
+    def finish(self) -> None:
+        """Leaves the graph in the state it started in."""
+        self._leave(0)
+        self.go_to(self.start)
+
+    def _contexts(self, state: State) -> None:
+        """Leaves contexts whose end brings what is wanted, and enters new ones for the rest."""
+        while self._entered:
+            kind, before, _ = self._entered[-1]
+            wanted = getattr(state, kind)
+            if getattr(self.now, kind) == wanted or getattr(before, kind) != wanted:
+                break
+            self._leave(len(self._entered) - 1)
+        if self.now.autocast != state.autocast:
+            self._enter_autocast(state)
+        if self.now.inference != state.inference:
+            node = self._record(grad_mode._enter_inference_mode, (state.inference,), "inference_mode")
+            self._entered.append(("inference", self.now, node))
+            self.now = self.now._replace(inference=state.inference, grad=not state.inference)
+
+    def _enter_autocast(self, state: State) -> None:
+        """One context per device whose row changes; each knows the rows there were before it."""
+        cache, rows = state.autocast or (True, ())
+        wanted, present = _by_device(rows), _by_device((self.now.autocast or (True, ()))[1])
+        changed = [d for d in {**present, **wanted} if present.get(d) != wanted.get(d)] or list(wanted)[:1]
+        for device in changed:
+            _, enabled, dtype = wanted.get(device, (device, False, torch.get_autocast_dtype(device)))
+            node = self._record(autocast_mode._enter_autocast, (device, dtype, enabled, cache), "enter_autocast")
+            self._entered.append(("autocast", self.now, node))
+            present.pop(device, None)
+            if device in wanted:
+                present[device] = wanted[device]
+            rows = tuple(present[d] for d in _AUTOCAST_DEVICES if d in present)
+            self.now = self.now._replace(autocast=(cache, rows) if rows else None)
+
+    def _leave(self, depth: int) -> None:
+        while len(self._entered) > depth:
+            kind, before, node = self._entered.pop()
+            self._record(LEAVE[kind], (node,), f"exit_{kind}")
+            restored = {"grad": before.grad} if kind == "inference" else {}
+            self.now = self.now._replace(**{kind: getattr(before, kind)}, **restored)
+
+
+# Node targets that change state: contexts by kind, and plain settings.
+ENTER: dict[Any, str] = {
+    autocast_mode._enter_autocast: "autocast",
+    grad_mode._enter_inference_mode: "inference",
+}
+LEAVE: dict[str, Any] = {
+    "autocast": autocast_mode._exit_autocast,
+    "inference": grad_mode._exit_inference_mode,
+}
+SETTERS: frozenset[Any] = frozenset({torch._C._set_grad_enabled, torch.set_default_dtype})
+
+# Functions that read or change nothing but this state: they run for real while capturing.
+STATE_FUNCTIONS: frozenset[Any] = frozenset(
+    {
+        torch._C._set_grad_enabled,
+        torch._C._is_any_autocast_enabled,
+        torch.is_grad_enabled,
+        torch.is_inference_mode_enabled,
+        torch.set_default_dtype,
+        torch._C._set_default_dtype,
+        torch.get_default_dtype,
+        torch.is_autocast_enabled,
+        torch.is_autocast_cpu_enabled,
+        torch.is_autocast_cache_enabled,
+        torch.get_autocast_dtype,
+        torch.get_autocast_gpu_dtype,
+        torch.get_autocast_cpu_dtype,
+        torch.set_autocast_enabled,
+        torch.set_autocast_dtype,
+        torch.set_autocast_cache_enabled,
+        torch.autocast_increment_nesting,
+        torch.autocast_decrement_nesting,
+        torch.clear_autocast_cache,
+    }
+)

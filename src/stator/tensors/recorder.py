@@ -1,0 +1,291 @@
+"""The recorder: one FX graph in the making."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+from torch.overrides import TorchFunctionMode
+
+from stator.tensors import attributes, finish, inputs
+from stator.tensors import data_dependent as data_dependent  # registers its rows
+from stator.tensors.rows import is_metadata
+from stator.tensors.lowering import PLAIN, lower
+from stator.tensors.memo import memo
+from stator.tensors.meta import Meta
+from stator.tensors.modes import (
+    GraphState,
+    InferenceGuard,
+    Scope,
+    State,
+    check_surroundings,
+    default_device,
+    read_state,
+)
+from stator.tensors.nodes import NodeWriter
+from stator.tensors.propagate import Again, Constant, Group, New, Plan, Same, propagate
+from stator.tensors.signals import UnsupportedOp, describe
+from stator.tensors.targets import Target, as_operator, target_of, unbind
+from stator.tensors.traced import Storage, TracedTensor, current, make, make_view
+
+Location = Callable[[], Any]
+
+
+class RecordingMode(TorchFunctionMode):
+    """Sees the torch calls that native code makes without a traced tensor: factories, and changes of state."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if target_of(func) is None or (args and _is_real(args[0]) and is_metadata(func)):
+            return func(*args, **(kwargs or {}))
+        return self.recorder.call(func, args, kwargs or {})
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and type(value) is not TracedTensor
+
+
+class Recorder:
+    """Records torch calls on traced tensors into one graph."""
+
+    def __init__(self, location: Location | None = None) -> None:
+        self.graph = fx.Graph()
+        self.scope = Scope()
+        self._nodes = NodeWriter(self.graph, location)
+        self._kept: set[fx.Node] = set()
+        self._inputs = inputs.Inputs()
+        self._traced: list[weakref.ref[TracedTensor]] = []
+        self._mode = RecordingMode(self)
+        self._outer: Recorder | None = None
+        self.state = GraphState(self._record_state)
+
+    def __enter__(self) -> Recorder:
+        check_surroundings()
+        self._outer, current.recorder = current.recorder, self
+        self.scope.__enter__()
+        self._mode.__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self._mode.__exit__(*exc)
+        self.scope.__exit__(*exc)
+        current.recorder, self._outer = self._outer, None
+
+    @staticmethod
+    def paused() -> Any:
+        """A context in which torch calls are plain calls again, for work on real tensors."""
+        return torch._C.DisableTorchFunction()
+
+    def input(self, tensor: torch.Tensor, name: str) -> TracedTensor:
+        """The stand-in for a tensor from outside; the same one each time."""
+        known = self._inputs.by_id.get(id(tensor))
+        if known is not None:
+            return known[0]
+        with self.paused():
+            meta = inputs.meta_of_input(tensor)
+            memory, base = inputs.place_of(tensor)
+        node = self._nodes.placeholder(name)
+        storage = self._inputs.storages.setdefault(memory, Storage())
+        traced = self._new(meta, node, storage)
+        traced._stands_for = type(tensor)
+        node.meta.value = New(meta)
+        self._inputs.add(node.name, traced, tensor, base)
+        return traced
+
+    def real(self, traced: TracedTensor) -> torch.Tensor | None:
+        """The outside tensor that a traced one stands for."""
+        return self._inputs.real.get(id(traced))
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """The outside tensor of a graph input."""
+        return self._inputs.names[name]
+
+    def takes(self, func: Any) -> bool:
+        """Whether `func` is a torch operation that `call` understands, or knows why it cannot be recorded."""
+        if isinstance(getattr(func, "__self__", None), InferenceGuard):
+            return True
+        try:
+            return target_of(unbind(func)[0]) is not None
+        except TypeError:  # not hashable
+            return False
+
+    def call(self, func: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        """Records one call, and gives its result with traced tensors for tensors."""
+        target = target_of(func)
+        if target is None:
+            target, args = self._bound(func, args)
+        if target.handler is not None:
+            return target.handler(self, args, kwargs or {})
+        if not kwargs:
+            target, args = as_operator(target, args)
+        return self.record(target, args, kwargs or {})
+
+    def _bound(self, func: Any, args: tuple[Any, ...]) -> tuple[Target, tuple[Any, ...]]:
+        if isinstance(getattr(func, "__self__", None), InferenceGuard):
+            return Target(func, "call_function", func, "inference", lambda recorder, a, k: func(*a, **k)), args
+        plain, owner = unbind(func)
+        target = target_of(plain)
+        if target is None:
+            raise UnsupportedOp(describe(func))
+        return target, args if owner is None else (owner, *args)
+
+    def attribute(self, traced: TracedTensor, name: str) -> Any:
+        """Value of `traced.name`."""
+        return attributes.read(self, traced, name)
+
+    def set_attribute(self, traced: TracedTensor, name: str, value: Any) -> None:
+        """Performs `traced.name = value`."""
+        attributes.write(self, traced, name, value)
+
+    def record(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Records a call whose target is known."""
+        if target.factory and "device" not in kwargs and (device := default_device()) is not None:
+            kwargs = {**kwargs, "device": device}
+        found: list[TracedTensor] = []
+        keys: list[Any] = []
+        nodes: list[Any] = []
+        for arg in args:
+            kind = type(arg)
+            if kind is TracedTensor:
+                found.append(arg)
+                keys.append(arg._meta)
+                nodes.append(arg._node)
+            elif kind in PLAIN:
+                keys.append(arg)
+                nodes.append(arg)
+            else:
+                key, node = lower(arg, found)
+                keys.append(key)
+                nodes.append(node)
+        if kwargs:
+            named, named_nodes = lower(kwargs, found)
+            keys.append(named)
+        else:
+            named_nodes = {}
+        state = read_state()
+        key = (target.func, state, *keys)
+        plan = memo.plans.get(key)
+        if plan is None:
+            plan = propagate(target.func, args, kwargs, found)
+            memo.add(key, plan)
+        return self._apply(target, plan, state, tuple(nodes), named_nodes, found)
+
+    def _apply(
+        self,
+        target: Target,
+        plan: Plan,
+        state: State,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        tensors: list[TracedTensor],
+    ) -> Any:
+        """Does to the graph and to the traced tensors what the plan says."""
+        for traced in tensors:
+            if traced._recorder is not self:
+                raise UnsupportedOp(describe(target.func), "a traced tensor of another capture", "tensor-escaped")
+        if plan.silent:
+            return self._result(plan.result, None, tensors, [])
+        if state != self.state.now:
+            self.state.go_to(state)
+        node = self._nodes.add(target.op, target.target, args, kwargs, target.name)
+        if not plan.pure:
+            self._kept.add(node)
+            for index in plan.mutated:
+                tensors[index]._storage.mutated = True
+        if plan.single is not None:
+            node.meta.value = plan.result
+            return self._new(plan.single, node, Storage())
+        for index, meta in plan.updates:
+            self._update(tensors[index], meta)
+        node.meta.value = plan.result if type(plan.result) is not Same else New(tensors[plan.result.index]._meta)
+        return self._result(plan.result, node, tensors, [])
+
+    def _result(self, what: Any, node: Any, tensors: list[TracedTensor], made: list[TracedTensor]) -> Any:
+        kind = type(what)
+        if kind is New:
+            return self._new_result(what, node, tensors, made)
+        if kind is Same:
+            return tensors[what.index]
+        if kind is Again:
+            return made[what.index]
+        if kind is Constant:
+            return what.value
+        return self._group(what, node, tensors, made)
+
+    def _new_result(self, what: New, node: Any, tensors: list[TracedTensor], made: list[TracedTensor]) -> TracedTensor:
+        if what.alias is not None:
+            storage = tensors[what.alias]._storage
+        elif what.twin is not None:
+            storage = made[what.twin]._storage
+        else:
+            storage = Storage()
+        traced = self._new(what.meta, node, storage)
+        node.meta.value = what
+        if what.view is not None:
+            make_view(traced, tensors[what.view])
+        made.append(traced)
+        return traced
+
+    def _group(self, what: Group, node: Any, tensors: list[TracedTensor], made: list[TracedTensor]) -> Any:
+        items = []
+        for index, item in enumerate(what.items):
+            if type(item) in (New, Group) and node is not None:
+                part = self._nodes.item(node, index if what.names is None else what.names[index])
+            else:
+                part = node
+            items.append(self._result(item, part, tensors, made))
+        return what.build(items)
+
+    def _new(self, meta: Meta, node: fx.Node, storage: Storage) -> TracedTensor:
+        traced = make(self, meta, node, storage)
+        self._traced.append(weakref.ref(traced))
+        return traced
+
+    def _update(self, traced: TracedTensor, meta: Meta) -> None:
+        """New metadata of an argument; a change of requires_grad reaches its base and all views of that."""
+        gained = meta.requires_grad and not traced._meta.requires_grad
+        traced._meta = meta
+        if not gained:
+            return
+        root = traced if traced._traced_base is None else traced._traced_base
+        views = [ref() for ref in root._traced_views or ()]
+        for member in (root, *views):
+            if member is not None and not member._meta.requires_grad:
+                member._meta = member._meta.with_autograd(True, False)
+
+    def _record_state(self, func: Any, args: tuple[Any, ...], name: str) -> fx.Node:
+        node = self._nodes.add("call_function", func, args, {}, name)
+        self._kept.add(node)
+        return node
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the graph inputs in order; after `finish` only the used ones."""
+        return list(self._inputs.names)
+
+    @property
+    def mutated(self) -> list[str]:
+        """Names of the graph inputs whose memory the graph writes to."""
+        return self._inputs.mutated()
+
+    def finish(self, outputs: Any) -> fx.GraphModule:
+        """Closes the graph with these traced tensors as outputs, and cleans it up."""
+        self.state.finish()
+        module = finish.close(self.graph, [traced._node for traced in outputs], self._kept)
+        self._inputs.keep({node.name for node in self.graph.find_nodes(op="placeholder")})
+        return module
+
+    def release(self) -> None:
+        """Drops the recorder's own references to traced tensors."""
+        self._inputs.release()
+
+    def survivors(self) -> list[TracedTensor]:
+        """Traced tensors that are still alive somewhere."""
+        self.release()
+        return [traced for ref in self._traced if (traced := ref()) is not None]

@@ -1,0 +1,158 @@
+"""Torch functions that are answered, refused or treated in a way of their own instead of being recorded as they are."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from stator.tensors import attributes
+from stator.tensors.modes import STATE_FUNCTIONS, InferenceGuard
+from stator.tensors.signals import UnsupportedOp, describe
+from stator.tensors.targets import Handler, register
+from stator.tensors.traced import TracedTensor
+
+if TYPE_CHECKING:
+    from stator.tensors.recorder import Recorder
+
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+
+
+def _answer(answer: Callable[..., Any]) -> Handler:
+    """A handler for a method that is a function of metadata."""
+    return lambda recorder, args, kwargs: answer(*args, **kwargs)
+
+
+def _size(traced: TracedTensor, dim: int | None = None) -> Any:
+    return traced._meta.size if dim is None else traced._meta.size[dim]
+
+
+def _length(traced: TracedTensor) -> int:
+    if not traced._meta.size:
+        raise TypeError("len() of a 0-d tensor")
+    return traced._meta.size[0]
+
+
+_METHOD_ANSWERS: dict[str, Callable[..., Any]] = {
+    "size": _size,
+    "dim": lambda t: len(t._meta.size),
+    "ndimension": lambda t: len(t._meta.size),
+    "numel": lambda t: t._meta.size.numel(),
+    "nelement": lambda t: t._meta.size.numel(),
+    "is_floating_point": lambda t: t._meta.dtype.is_floating_point,
+    "is_complex": lambda t: t._meta.dtype.is_complex,
+    "__len__": _length,
+    "__hash__": id,
+}
+
+
+def _refuse(break_id: str) -> Callable[[Any], Handler]:
+    def make(func: Any) -> Handler:
+        def refuse(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
+            raise UnsupportedOp(describe(func), "", break_id)
+
+        return refuse
+
+    return make
+
+
+# Methods that hand out memory, identity or autograd state, by the break they are.
+_REFUSED_METHODS: dict[str, str] = {
+    "tensor-numpy": "numpy __array__ __array_wrap__ __dlpack__ __dlpack_device__ data_ptr storage untyped_storage",
+    "autograd": "backward register_hook register_post_accumulate_grad_hook retain_grad",
+    "tensor-metadata": "set_ share_memory_ is_shared is_set_to _is_view resize_as_sparse_ detach_ pin_memory is_pinned",
+    "native-callback": "apply_ map_ map2_",
+    "cannot-rebuild": "__deepcopy__ __reduce_ex__ __setstate__",
+}
+
+_REFUSED_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "random-state": (
+        torch.manual_seed,
+        torch.seed,
+        torch.initial_seed,
+        torch.get_rng_state,
+        torch.set_rng_state,
+        torch.random.fork_rng,
+    ),
+    "autograd": (torch.autograd.grad, torch.autograd.backward),
+    "tensor-numpy": (torch.from_numpy, torch.frombuffer, torch.from_file, torch.to_dlpack, torch.from_dlpack),
+}
+
+
+def _iterate(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
+    """Rows of a tensor, as eager unbinds them."""
+    (traced,) = args
+    if not traced._meta.size:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(recorder.call(torch.Tensor.unbind, (traced, 0), {}))
+
+
+def _requires_grad(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
+    """`requires_grad_` is recorded only where it changes nothing, or for a leaf made while capturing."""
+    traced = args[0]
+    wanted = kwargs.get("requires_grad", args[1] if len(args) > 1 else True)
+    if traced._meta.requires_grad == wanted:
+        return traced
+    raise UnsupportedOp("Tensor.requires_grad_", "", "tensor-metadata")
+
+
+def _run_for_real(func: Any) -> Handler:
+    def run(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
+        with torch._C.DisableTorchFunction():
+            return func(*args, **kwargs)
+
+    return run
+
+
+def _inference_mode(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
+    return InferenceGuard(recorder.scope, *args, **kwargs)
+
+
+def _attribute_rows() -> None:
+    for name in dir(torch.Tensor):
+        found = getattr(torch.Tensor, name, None)
+        if isinstance(found, (types.GetSetDescriptorType, property)):
+            register(found.__get__, _read_row(name))
+            _METADATA.add(found.__get__)
+            register(found.__set__, _write_row(name))
+
+
+def _read_row(name: str) -> Handler:
+    return lambda recorder, args, kwargs: attributes.read(recorder, args[0], name)
+
+
+def _write_row(name: str) -> Handler:
+    return lambda recorder, args, kwargs: attributes.write(recorder, args[0], name, args[1])
+
+
+def is_metadata(func: Any) -> bool:
+    """Whether `func` only reads what a tensor looks like."""
+    return func in _METADATA
+
+
+_METADATA: set[Any] = set()
+
+
+def _register() -> None:
+    for name, answer in _METHOD_ANSWERS.items():
+        register(getattr(torch.Tensor, name), _answer(answer))
+        _METADATA.add(getattr(torch.Tensor, name))
+    for break_id, names in _REFUSED_METHODS.items():
+        for name in names.split():
+            method = getattr(torch.Tensor, name)
+            register(method, _refuse(break_id)(method))
+    for break_id, functions in _REFUSED_FUNCTIONS.items():
+        for function in functions:
+            register(function, _refuse(break_id)(function))
+    for function in STATE_FUNCTIONS:
+        register(function, _run_for_real(function))
+    register(torch.Tensor.__iter__, _iterate)
+    register(torch.Tensor.requires_grad_, _requires_grad)
+    register(torch._C._InferenceMode, _inference_mode)
+    _attribute_rows()
+
+
+_register()

@@ -1,0 +1,105 @@
+"""The stand-in for a tensor while capturing."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from stator.errors import InternalError
+from stator.tensors.meta import Meta
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+    from stator.tensors.recorder import Recorder
+
+_make_wrapper = torch.Tensor._make_wrapper_subclass
+
+
+class Current(threading.local):
+    """The recorder that operations of this thread go to."""
+
+    recorder: Recorder | None = None
+
+
+current = Current()
+
+
+class Storage:
+    """One piece of memory, shared by all views of it."""
+
+    __slots__ = ("mutated",)
+
+    def __init__(self) -> None:
+        self.mutated = False
+
+
+class TracedTensor(torch.Tensor):
+    """A tensor without data: an FX node, metadata, and its place among views and storages."""
+
+    __slots__ = ("_meta", "_node", "_recorder", "_stands_for", "_storage", "_traced_base", "_traced_views")
+
+    _meta: Meta
+    _node: Node
+    _recorder: Recorder
+    _stands_for: type
+    _storage: Storage
+    _traced_base: TracedTensor | None  # what it is a differentiable view of
+    _traced_views: list[weakref.ref[TracedTensor]] | None
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        recorder = current.recorder
+        if recorder is None:
+            raise InternalError(f"a traced tensor met {func} outside of its capture")
+        return recorder.call(func, args, kwargs or {})
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise InternalError(f"{func} reached a traced tensor behind the recorder's back")
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # noqa: F811
+        return self._stands_for
+
+    @property
+    def _is_param(self) -> bool:
+        """What `isinstance(x, torch.nn.Parameter)` asks."""
+        if issubclass(self._stands_for, torch.nn.Parameter):
+            return True
+        raise AttributeError("_is_param")
+
+
+def make(recorder: Recorder, meta: Meta, node: Node, storage: Storage, stands_for: type = torch.Tensor) -> TracedTensor:
+    """A new traced tensor that is no view of another one."""
+    traced: TracedTensor = _make_wrapper(TracedTensor, *meta.wrap)
+    traced._meta = meta
+    traced._node = node
+    traced._recorder = recorder
+    traced._storage = storage
+    traced._stands_for = stands_for
+    traced._traced_base = None
+    traced._traced_views = None
+    return traced
+
+
+def make_view(traced: TracedTensor, base: TracedTensor) -> None:
+    """Notes that `traced` is a differentiable view of `base` or of what that is a view of."""
+    root = base if base._traced_base is None else base._traced_base
+    traced._traced_base = root
+    if root._traced_views is None:
+        root._traced_views = []
+    root._traced_views.append(weakref.ref(traced))
+
+
+def stands_for(traced: TracedTensor) -> type:
+    """The class of the tensor that `traced` stands for: what `type(x)` answers."""
+    return traced._stands_for
+
+
+def is_traced(value: object) -> bool:
+    """Whether `value` is a traced tensor, whatever its `__class__` claims."""
+    return type(value) is TracedTensor

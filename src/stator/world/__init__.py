@@ -1,0 +1,1 @@
+"""The boundary between the captured program and everything that existed before it."""

@@ -1,0 +1,303 @@
+"""Attribute access exactly as CPython does it, with outside objects read through the door."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any, Callable
+
+from stator import _frames
+from stator._frames import FAILED, UNBOUND
+from stator.errors import unsupported
+from stator.frame import RAISED, Frame, native, throw
+from stator.world.types import class_value
+
+if TYPE_CHECKING:
+    from stator.world.world import World
+
+RAW_READ, RAW_WRITE = _frames.original_getattr, _frames.original_setattr
+Function, Method = types.FunctionType, types.MethodType
+C_DATA = (types.GetSetDescriptorType, types.MemberDescriptorType)
+Reader = Callable[["World", Frame, Any, str], Any]
+
+
+def absent(f: Frame, obj: Any, name: str) -> Any:
+    """AttributeError as object.__getattribute__ raises it."""
+    text = f"'{type(obj).__name__}' object has no attribute '{name}'"
+    return throw(f, AttributeError(text, name=name, obj=obj))
+
+
+def instance_value(world: World, obj: Any, name: str) -> Any:
+    """The instance dict's entry or UNBOUND."""
+    record = world.records.get(id(obj))
+    if record is not None and record.obj is obj:
+        return world.namespace_of(record).get(name)
+    attributes = _frames.instance_dict(obj)
+    return UNBOUND if attributes is None else attributes.get(name, UNBOUND)
+
+
+def read_instance(world: World, f: Frame, obj: Any, name: str) -> Any:
+    """obj.name for an instance of a class made in Python."""
+    function, receiver = read_method(world, f, obj, name)
+    return function if receiver is UNBOUND else Method(function, receiver)
+
+
+def read_method(world: World, f: Frame, obj: Any, name: str) -> tuple[Any, Any]:
+    """obj.name as (value, UNBOUND), or as (function, obj) where it is a plain method."""
+    cls = type(obj)
+    info = world.type_info(cls)
+    if not info.generic_read or info.pure_inside:
+        return native(f, RAW_READ, obj, name), UNBOUND
+    return read_parts(world, f, obj, name, info.has_getattr)
+
+
+def read_generic(world: World, f: Frame, obj: Any, name: str) -> Any:
+    """object.__getattribute__(obj, name)."""
+    function, receiver = read_parts(world, f, obj, name, has_getattr=False)
+    return function if receiver is UNBOUND else Method(function, receiver)
+
+
+def read_parts(world: World, f: Frame, obj: Any, name: str, has_getattr: bool) -> tuple[Any, Any]:
+    """The generic algorithm: data descriptor, instance, other class attribute, __getattr__."""
+    cls = type(obj)
+    found = _frames.type_lookup(cls, name)
+    kind = 0
+    if found is not UNBOUND:
+        if type(found) is Function:
+            value = instance_value(world, obj, name)
+            return (found, obj) if value is UNBOUND else (value, UNBOUND)
+        kind = _frames.descriptor_kind(type(found))
+        if kind & 2:
+            return read_data_descriptor(world, f, obj, name, found), UNBOUND
+    value = instance_value(world, obj, name)
+    if value is not UNBOUND:
+        return value, UNBOUND
+    if found is not UNBOUND:
+        found = class_value(world, cls, name, found)
+        if kind & 1:
+            return native(f, _frames.descr_get, found, obj, cls), UNBOUND
+        return found, UNBOUND
+    if has_getattr:
+        return world.missing_attribute(f, obj, name), UNBOUND
+    return absent(f, obj, name), UNBOUND
+
+
+def read_data_descriptor(world: World, f: Frame, obj: Any, name: str, descriptor: Any) -> Any:
+    if type(descriptor) is property:
+        if descriptor.fget is None:
+            return native(f, _frames.descr_get, descriptor, obj, type(obj))
+        return world.call(f, descriptor.fget, [obj], None)
+    if type(descriptor) in C_DATA:
+        record = world.records.get(id(obj))
+        if record is not None and record.obj is obj:
+            return read_slot(world, f, record, name, descriptor)
+        return native(f, _frames.descr_get, descriptor, obj, type(obj))
+    descriptor = class_value(world, type(obj), name, descriptor)
+    return native(f, _frames.descr_get, descriptor, obj, type(obj))
+
+
+def read_slot(world: World, f: Frame, record: Any, name: str, descriptor: Any) -> Any:
+    """A slot or C attribute of an outside instance."""
+    if name == "__class__":
+        return type(record.obj)
+    if name == "__dict__":
+        return world.namespace_of(record).expose()
+    if name == "__weakref__":
+        return None
+    slots = record.extra = record.extra or {}
+    if name in slots:
+        value = slots[name][1]
+        if value is UNBOUND:
+            return absent(f, record.obj, name)
+        return value
+    real = _frames.native(_frames.descr_get, descriptor, record.obj, type(record.obj))
+    if real is FAILED:
+        world.guard_slot_empty(record, name)
+        raise RAISED
+    value = world.enter(real, record.path.get(name))
+    slots[name] = (value, value, descriptor)
+    return value
+
+
+def read_module(world: World, f: Frame, module: Any, name: str) -> Any:
+    if type(module) is not types.ModuleType and not world.type_info(type(module)).generic_read:
+        return native(f, RAW_READ, module, name)
+    record = world.records.get(id(module))
+    if record is None:
+        return native(f, RAW_READ, module, name)
+    namespace = world.namespace_of(record)
+    if name == "__dict__":
+        return namespace.expose()
+    if name == "__class__":
+        return type(module)
+    found = _frames.type_lookup(type(module), name)
+    if found is not UNBOUND and _frames.descriptor_kind(type(found)) & 2:
+        return native(f, RAW_READ, module, name)
+    value = namespace.get(name)
+    if value is not UNBOUND:
+        return value
+    if found is not UNBOUND:
+        return native(f, _frames.descr_get, found, module, type(module))
+    hook = namespace.get("__getattr__")
+    if hook is not UNBOUND:
+        return world.call(f, hook, [name], None)
+    module_name = namespace.get("__name__")
+    text = f"module '{module_name}' has no attribute '{name}'" if type(module_name) is str else f"module has no attribute '{name}'"
+    return throw(f, AttributeError(text, name=name, obj=module))
+
+
+# Attributes of classes that C computes and that hold nothing a caller could change.
+CLASS_PLAIN = frozenset("__name__ __qualname__ __module__ __doc__ __mro__ __bases__ __base__ __class__ __flags__ "
+                        "__basicsize__ __itemsize__ __dictoffset__ __weakrefoffset__ __text_signature__".split())  # fmt: skip
+
+
+def read_class(world: World, f: Frame, cls: Any, name: str) -> Any:
+    """cls.name: metaclass data descriptors, then the MRO, then the metaclass."""
+    meta = type(cls)
+    if name in CLASS_PLAIN or not _frames.is_heap_type(cls) or world.type_info(cls).pure_inside:
+        return native(f, RAW_READ, cls, name)
+    info = world.type_info(meta)
+    if meta is not type and not info.generic_read and _frames.type_lookup(meta, "__getattribute__") is not type.__getattribute__:
+        return native(f, RAW_READ, cls, name)
+    overlay = world.class_overlay(cls, name)
+    if overlay is not UNBOUND:
+        return overlay
+    on_meta = _frames.type_lookup(meta, name)
+    if on_meta is not UNBOUND and _frames.descriptor_kind(type(on_meta)) & 2:
+        if world.is_inside_type(cls):
+            return native(f, RAW_READ, cls, name)
+        return read_class_slot(world, f, cls, name, on_meta)
+    found = _frames.type_lookup(cls, name)
+    if found is not UNBOUND:
+        if type(found) is Function:
+            return found
+        found = class_value(world, cls, name, found)
+        if _frames.descriptor_kind(type(found)) & 1:
+            return native(f, _frames.descr_get, found, None, cls)
+        return found
+    return native(f, RAW_READ, cls, name)
+
+
+def read_class_slot(world: World, f: Frame, cls: Any, name: str, descriptor: Any) -> Any:
+    """A metaclass data descriptor on an outside class."""
+    if name == "__dict__":
+        return world.class_namespace(cls)
+    if type(descriptor) is property:
+        return world.call(f, descriptor.fget, [cls], None)
+    if type(descriptor) in C_DATA:
+        value = native(f, RAW_READ, cls, name)
+        return world.enter(value, world.path_of(cls).get(name))
+    return native(f, _frames.descr_get, descriptor, cls, type(cls))
+
+
+def read_function(world: World, f: Frame, function: Any, name: str) -> Any:
+    """Attributes of function objects: outside ones through the door."""
+    if world.is_inside_function(function):
+        return native(f, RAW_READ, function, name)
+    found = _frames.type_lookup(type(function), name)
+    record = world.record_of(function)
+    if found is not UNBOUND and type(found) in C_DATA:
+        if name in ("__code__", "__globals__", "__class__"):
+            return world.function_part(function, name)
+        if name == "__dict__":
+            return world.namespace_of(record, materialise=True).expose()
+        overlay = (record.extra or {}).get(name)
+        if overlay is not None:
+            return overlay[1]
+        value = native(f, RAW_READ, function, name)
+        entered = world.enter(value, record.path.get(name))
+        record.extra = record.extra or {}
+        record.extra[name] = (entered, entered, found)
+        return entered
+    value = world.namespace_of(record).get(name)
+    if value is not UNBOUND:
+        return value
+    return native(f, object.__getattribute__, function, name)
+
+
+def read_native(world: World, f: Frame, obj: Any, name: str) -> Any:
+    """Objects of C types: CPython's own access; what it hands out of an outside object comes through the door."""
+    record = world.records.get(id(obj))
+    value = native(f, RAW_READ, obj, name)
+    if record is None or record.inner is not record.obj or type(value) in world.harmless:
+        return value
+    return world.enter(value, record.path.get(name))
+
+
+def write_instance(world: World, f: Frame, obj: Any, name: str, value: Any) -> None:
+    """obj.name = value (UNBOUND: del) for an instance of a class made in Python."""
+    record = world.records.get(id(obj))
+    if record is None or record.obj is not obj:
+        return write_native(world, f, obj, name, value)
+    cls = type(obj)
+    if not world.type_info(cls).generic_write:
+        return write_native(world, f, obj, name, value)
+    return write_generic(world, f, record, name, value)
+
+
+def write_generic(world: World, f: Frame, record: Any, name: str, value: Any) -> None:
+    """What object.__setattr__ does to an outside instance."""
+    obj = record.obj
+    found = _frames.type_lookup(type(obj), name)
+    if found is not UNBOUND and _frames.descriptor_kind(type(found)) & 2:
+        if type(found) in C_DATA:
+            if type(found) is not types.MemberDescriptorType:
+                raise unsupported("outside-write", f"assignment to {type(obj).__name__}.{name}", target=name)
+            slots = record.extra = record.extra or {}
+            before = slots[name][0] if name in slots else UNBOUND
+            slots[name] = (before, value, found)
+            world.touch(record)
+            return None
+        found = class_value(world, type(obj), name, found)
+        if value is UNBOUND:
+            native(f, _frames.descr_set, found, obj)
+        else:
+            native(f, _frames.descr_set, found, obj, value)
+        return None
+    if _frames.instance_dict(obj) is None and not world.has_dict(obj):
+        return write_native(world, f, obj, name, value)
+    namespace = world.namespace_of(record, materialise=True)
+    if value is UNBOUND and namespace.get(name) is UNBOUND:
+        throw(f, AttributeError(name, name=name, obj=obj))
+    world.touch(record)
+    namespace.set(name, value)
+    return None
+
+
+def write_native(world: World, f: Frame, obj: Any, name: str, value: Any) -> None:
+    if value is UNBOUND:
+        native(f, RAW_WRITE, obj, name)
+    else:
+        native(f, RAW_WRITE, obj, name, value)
+
+
+def write_module(world: World, f: Frame, module: Any, name: str, value: Any) -> None:
+    record = world.records.get(id(module))
+    if record is None:
+        return write_native(world, f, module, name, value)
+    namespace = world.namespace_of(record)
+    if value is UNBOUND and namespace.get(name) is UNBOUND:
+        throw(f, AttributeError(name, name=name, obj=module))
+    world.touch(record)
+    namespace.set(name, value)
+    return None
+
+
+def write_class(world: World, f: Frame, cls: Any, name: str, value: Any) -> None:
+    if world.is_inside_type(cls) or not _frames.is_heap_type(cls):
+        return write_native(world, f, cls, name, value)
+    return world.write_class(f, cls, name, value)
+
+
+def write_function(world: World, f: Frame, function: Any, name: str, value: Any) -> None:
+    if world.is_inside_function(function):
+        return write_native(world, f, function, name, value)
+    record = world.record_of(function)
+    found = _frames.type_lookup(type(function), name)
+    if found is not UNBOUND and type(found) in C_DATA:
+        raise unsupported("outside-write", f"assignment to {name} of an outside function", target=name)
+    world.touch(record)
+    namespace = world.namespace_of(record, materialise=True)
+    if value is UNBOUND and namespace.get(name) is UNBOUND:
+        return write_native(world, f, function, name, value)
+    namespace.set(name, value)
+    return None

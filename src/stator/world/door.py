@@ -1,0 +1,338 @@
+"""The door: how a value from outside becomes a value of the captured program. One row per kind of value."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import operator
+import re
+import types
+import weakref
+from collections import OrderedDict, defaultdict, deque
+from typing import TYPE_CHECKING, Any
+
+from stator import _frames
+from stator.errors import unsupported
+from stator.guards.check import ALIVE, CODE_IS, EQ, IS, KEYS, LEN, TYPE_IS
+from stator.world.record import Importer
+
+if TYPE_CHECKING:
+    from stator.guards.path import Path
+    from stator.world.world import World
+
+
+def constant(world: World, obj: Any, path: Path) -> Any:
+    world.guards.add(path, EQ, obj, world.origin())
+    return obj
+
+
+def identical(world: World, obj: Any, path: Path) -> Any:
+    """Guarded by identity, and nothing more is known about it."""
+    world.guards.add(path, IS, obj, world.origin())
+    world.register(obj, path)
+    return obj
+
+
+def singleton(world: World, obj: Any, path: Path) -> Any:
+    world.guards.add(path, IS, obj, world.origin())
+    return obj
+
+
+def enter_class(world: World, obj: Any, path: Path) -> Any:
+    world.guards.add(path, IS, obj, world.origin())
+    world.type_info(obj)
+    return obj
+
+
+def enter_module(world: World, obj: Any, path: Path) -> Any:
+    world.guards.add(path, IS, obj, world.origin())
+    world.register(obj, path)
+    return obj
+
+
+def enter_function(world: World, obj: Any, path: Path) -> Any:
+    world.guards.add(path, CODE_IS, obj.__code__, world.origin())
+    world.register(obj, path)
+    return obj
+
+
+def enter_method(world: World, obj: Any, path: Path) -> Any:
+    world.guards.add(path, TYPE_IS, types.MethodType, world.origin())
+    function = world.enter(obj.__func__, path.get("__func__"))
+    receiver = world.enter(obj.__self__, path.get("__self__"))
+    return world.register_shadow(obj, path, types.MethodType(function, receiver))
+
+
+def enter_builtin(world: World, obj: Any, path: Path) -> Any:
+    """A C function: by identity if it belongs to a module or class, else as a method of its receiver."""
+    owner = obj.__self__
+    if owner is None or isinstance(owner, (types.ModuleType, type)):
+        world.guards.add(path, IS, obj, world.origin())
+        return obj
+    world.guards.add(path, TYPE_IS, type(obj), world.origin())
+    receiver = world.enter(owner, path.get("__self__"))
+    world.guards.add(path.get("__name__"), EQ, obj.__name__, world.origin())
+    if receiver is owner:
+        return obj
+    return world.register_shadow(obj, path, getattr(receiver, obj.__name__))
+
+
+def enter_instance(world: World, obj: Any, path: Path) -> Any:
+    """An instance of a class made in Python: the object itself; its attributes are read one by one."""
+    world.guards.add(path, TYPE_IS, type(obj), world.origin())
+    world.type_info(type(obj))
+    world.register(obj, path)
+    return obj
+
+
+def enter_cell(world: World, obj: Any, path: Path) -> Any:
+    world.guards.add(path, TYPE_IS, types.CellType, world.origin())
+    world.register(obj, path)
+    return obj
+
+
+def enter_tuple(world: World, obj: Any, path: Path) -> Any:
+    cls = type(obj)
+    world.guards.add(path, TYPE_IS, cls, world.origin())
+    world.guards.add(path, LEN, len(obj), world.origin())
+    items = [world.enter(item, path.item(i)) for i, item in enumerate(tuple.__iter__(obj))]
+    if all(map(operator.is_, items, tuple.__iter__(obj))):
+        if cls is not tuple:
+            world.type_info(cls)
+        return obj
+    if cls is tuple:
+        return world.register_shadow(obj, path, tuple(items))
+    world.type_info(cls)
+    inner = tuple.__new__(cls, items)
+    copy_attributes(world, obj, path, inner)
+    return world.register_shadow(obj, path, inner)
+
+
+def enter_frozenset(world: World, obj: Any, path: Path) -> Any:
+    if all(type(item) in CONSTANT_TYPES for item in obj):
+        return constant(world, obj, path)
+    items = enter_elements(world, obj, path)
+    return world.register_shadow(obj, path, frozenset(items))
+
+
+def enter_elements(world: World, obj: Any, path: Path) -> list[Any]:
+    """Elements of a set in iteration order."""
+    world.guards.add(path, TYPE_IS, type(obj), world.origin())
+    world.guards.add(path, LEN, len(obj), world.origin())
+    return [world.enter(item, path.iter_at(i)) for i, item in enumerate(list(obj))]
+
+
+def enter_list(world: World, obj: Any, path: Path) -> Any:
+    inner = [] if type(obj) is list else list.__new__(type(obj))
+    record = shadow(world, obj, path, inner)
+    world.guards.add(path, LEN, list.__len__(obj), world.origin())
+    for i, item in enumerate(list.__iter__(obj)):
+        list.append(inner, world.enter(item, path.item(i)))
+    record.before = list(list.__iter__(inner))
+    copy_attributes(world, obj, path, inner)
+    return inner
+
+
+def enter_dict(world: World, obj: Any, path: Path) -> Any:
+    cls = type(obj)
+    namespace = world.namespaces.get(id(obj))
+    if namespace is not None:
+        return namespace.expose()
+    inner: Any = {} if cls is dict else base_of(cls, DICT_BASES).__new__(cls)
+    record = shadow(world, obj, path, inner)
+    if isinstance(obj, defaultdict):
+        factory = defaultdict.default_factory.__get__(obj)  # type: ignore[attr-defined]
+        inner.default_factory = world.enter(factory, path.get("default_factory"))
+    fill_dict(world, obj, path, inner, base_of(cls, DICT_BASES).__setitem__)
+    record.before = list(dict.items(inner)) if cls is dict else list(base_of(cls, DICT_BASES).items(inner))
+    copy_attributes(world, obj, path, inner)
+    return inner
+
+
+DICT_BASES = (OrderedDict, defaultdict, dict)
+
+
+def fill_dict(world: World, obj: Any, path: Path, inner: Any, store: Any) -> None:
+    """Items of an outside dict in order; constant keys are guarded together, others one by one."""
+    base = base_of(type(obj), DICT_BASES)
+    keys = list(base.keys(obj))
+    if all(is_key(key) for key in keys):
+        world.guards.add(path, KEYS, tuple(keys), world.origin())
+        for key in keys:
+            store(inner, key, world.enter(dict.__getitem__(obj, key), path.entry(key)))
+        return
+    world.guards.add(path, LEN, len(keys), world.origin())
+    for i, key in enumerate(keys):
+        if type(key).__hash__ is not object.__hash__ and not isinstance(key, (type, types.FunctionType)):
+            raise unsupported("outside-type", f"dict with a key of type {type(key).__name__}", type=type(key).__name__)
+        world.guards.add(path.key_at(i), IS, key, world.origin())
+        entered = world.enter(key, path.key_at(i))
+        store(inner, entered, world.enter(dict.__getitem__(obj, key), path.entry(key)))
+
+
+def is_key(key: Any) -> bool:
+    """Whether equality of the key is decided by C alone."""
+    cls = type(key)
+    return cls in CONSTANT_TYPES or (cls is tuple and all(map(is_key, key)))
+
+
+def enter_set(world: World, obj: Any, path: Path) -> Any:
+    cls = type(obj)
+    inner: Any = set() if cls is set else set.__new__(cls)
+    record = shadow(world, obj, path, inner)
+    for item in enter_elements(world, obj, path):
+        set.add(inner, item)
+    record.before = list(set.__iter__(inner))
+    copy_attributes(world, obj, path, inner)
+    return inner
+
+
+def enter_deque(world: World, obj: Any, path: Path) -> Any:
+    cls = type(obj)
+    world.guards.add(path, TYPE_IS, cls, world.origin())
+    world.guards.add(path.get("maxlen"), EQ, obj.maxlen, world.origin())
+    world.guards.add(path, LEN, len(obj), world.origin())
+    items = [world.enter(item, path.seq(i)) for i, item in enumerate(list(deque.__iter__(obj)))]
+    inner = deque.__new__(cls)
+    deque.__init__(inner, items, obj.maxlen)
+    record = world.register(obj, path, inner)
+    record.before = items
+    copy_attributes(world, obj, path, inner)
+    return inner
+
+
+def enter_bytearray(world: World, obj: Any, path: Path) -> Any:
+    if type(obj) is not bytearray:
+        raise unsupported("outside-type", type=type(obj).__name__)
+    world.guards.add(path, TYPE_IS, bytearray, world.origin())
+    world.guards.add(path.part("bytes", bytes), EQ, bytes(obj), world.origin())
+    inner = bytearray(obj)
+    world.register(obj, path, inner).before = bytes(obj)
+    return inner
+
+
+def enter_partial(world: World, obj: Any, path: Path) -> Any:
+    world.guards.add(path, TYPE_IS, functools.partial, world.origin())
+    function = world.enter(obj.func, path.get("func"))
+    args = world.enter(obj.args, path.get("args"))
+    keywords = world.enter(obj.keywords, path.get("keywords"))
+    inner = functools.partial(function, *args, **keywords)
+    attributes = _frames.instance_dict(obj)
+    for name, value in (attributes or {}).items():
+        inner.__dict__[name] = world.enter(value, path.attr(name))
+    return world.register_shadow(obj, path, inner)
+
+
+def enter_weakref(world: World, obj: Any, path: Path) -> Any:
+    world.guards.add(path, IS, obj, world.origin())
+    world.guards.add(path, ALIVE, None, world.origin())
+    referent = obj()
+    if referent is not None:
+        world.enter(referent, path.part("referent", operator.call))
+    return obj
+
+
+def enter_proxy(world: World, obj: Any, path: Path) -> Any:
+    """mappingproxy: a proxy of a shadow of what it shows."""
+    world.guards.add(path, TYPE_IS, types.MappingProxyType, world.origin())
+    inner = world.enter(obj | {}, path.part("copy", types.MethodType(operator.or_, {})))
+    return world.register_shadow(obj, path, types.MappingProxyType(inner))
+
+
+def shadow(world: World, obj: Any, path: Path, inner: Any) -> Any:
+    """Guard the type and register before the elements enter: cycles end here."""
+    world.guards.add(path, TYPE_IS, type(obj), world.origin())
+    if type(obj).__module__ != "builtins":
+        world.type_info(type(obj))
+    return world.register(obj, path, inner)
+
+
+def copy_attributes(world: World, obj: Any, path: Path, inner: Any) -> None:
+    """Instance attributes and slots of a container subclass."""
+    attributes = _frames.instance_dict(obj)
+    if attributes:
+        own = _frames.instance_dict(inner)
+        if own is None:
+            own = object.__getattribute__(inner, "__dict__")
+        for name, value in list(attributes.items()):
+            own[name] = world.enter(value, path.attr(name))
+    cls = type(obj)
+    if not _frames.is_heap_type(cls):
+        return
+    for base in cls.__mro__:
+        for name, member in vars(base).items():
+            if type(member) is types.MemberDescriptorType and _frames.is_heap_type(base) and name != "__weakref__":
+                try:
+                    value = member.__get__(obj)
+                except AttributeError:
+                    continue
+                member.__set__(inner, world.enter(value, path.get(name)))
+
+
+def base_of(cls: type, bases: tuple[type, ...]) -> Any:
+    """The builtin container class a subclass derives its storage from."""
+    return next(base for base in bases if issubclass(cls, base))
+
+
+def by_identity(rows: dict[type, Any]) -> dict[int, Any]:
+    """A table by class identity: hashing a class could run its metaclass's code."""
+    return {id(cls): row for cls, row in rows.items()}
+
+
+SINGLETON_TYPES = {type(None), bool, type(...), type(NotImplemented)}
+CONSTANT_TYPES = {int, float, complex, str, bytes, *SINGLETON_TYPES}
+
+IMPORTERS: dict[int, Importer] = by_identity({
+    **dict.fromkeys(CONSTANT_TYPES, constant),
+    **dict.fromkeys(SINGLETON_TYPES, singleton),
+    **dict.fromkeys([range, slice], constant),
+    tuple: enter_tuple,
+    list: enter_list,
+    dict: enter_dict,
+    set: enter_set,
+    frozenset: enter_frozenset,
+    deque: enter_deque,
+    bytearray: enter_bytearray,
+    OrderedDict: enter_dict,
+    defaultdict: enter_dict,
+    types.FunctionType: enter_function,
+    types.MethodType: enter_method,
+    types.BuiltinFunctionType: enter_builtin,
+    types.MethodWrapperType: enter_builtin,
+    types.ModuleType: enter_module,
+    types.CellType: enter_cell,
+    types.CodeType: singleton,
+    types.MappingProxyType: enter_proxy,
+    functools.partial: enter_partial,
+    weakref.ref: enter_weakref,
+    re.Pattern: singleton,
+    type: enter_class,
+})
+
+# By base class, in order, for types without a row of their own.
+FAMILIES: list[tuple[type, Importer]] = [
+    (type, enter_class),
+    (enum.Enum, identical),
+    (types.ModuleType, enter_module),
+    (list, enter_list),
+    (tuple, enter_tuple),
+    (dict, enter_dict),
+    (set, enter_set),
+    (deque, enter_deque),
+    (bytearray, enter_bytearray),
+]
+
+
+def importer_for(cls: type) -> Importer:
+    """The row for a type, found by its family, else: Python classes by attributes, C types by identity."""
+    row = IMPORTERS.get(id(cls))
+    if row is None:
+        for family, importer in FAMILIES:
+            if issubclass(cls, family):
+                row = importer
+                break
+        else:
+            row = enter_instance if _frames.is_heap_type(cls) else identical
+        if not _frames.is_heap_type(cls):
+            IMPORTERS[id(cls)] = row
+    return row

@@ -1,0 +1,116 @@
+"""What capture knows about outside objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable
+
+from stator._frames import UNBOUND
+from stator.guards.check import KEYS, NO_ATTR, NO_KEY
+
+if TYPE_CHECKING:
+    from stator.guards.path import Path
+    from stator.world.world import World
+
+
+class Record:
+    """One outside object: the path to it and the object that stands for it during capture."""
+
+    __slots__ = ("obj", "path", "inner", "before", "extra")
+
+    def __init__(self, obj: Any, path: Path, inner: Any) -> None:
+        self.obj = obj
+        self.path = path
+        self.inner = inner
+        self.before: Any = None  # contents of a shadow as they were imported
+        self.extra: Any = None
+
+    def __repr__(self) -> str:
+        return f"<Record {self.path} {type(self.obj).__name__}>"
+
+
+class Namespace:
+    """A dict of outside names (instance attributes, globals, module attributes), read and guarded name by name.
+
+    `values` holds what capture sees. Until `expose` it is partial: names are imported when they are read.
+    """
+
+    __slots__ = ("world", "real", "owner", "path", "by_attribute", "values", "before", "absent", "touched", "full")
+
+    def __init__(self, world: World, real: dict[Any, Any], owner: Any, path: Path, by_attribute: bool) -> None:
+        self.world = world
+        self.real = real
+        self.owner = owner  # the instance, or the dict itself
+        self.path = path  # of the owner
+        self.by_attribute = by_attribute
+        self.values: dict[Any, Any] = {}
+        self.before: dict[Any, Any] = {}
+        self.absent: set[Any] = set()
+        self.touched: dict[Any, None] = {}  # names written, in first-write order
+        self.full = False
+
+    def get(self, name: Any) -> Any:
+        value = self.values.get(name, UNBOUND)
+        if value is not UNBOUND or self.full or name in self.absent:
+            return value
+        return self._read(name)
+
+    def _read(self, name: Any) -> Any:
+        real = self.real.get(name, UNBOUND)
+        world = self.world
+        if real is UNBOUND:
+            world.guards.add(self.path, NO_ATTR if self.by_attribute else NO_KEY, name, world.origin())
+            self.absent.add(name)
+            return UNBOUND
+        value = world.enter(real, self.path_of(name))
+        self.values[name] = self.before[name] = value
+        return value
+
+    def path_of(self, name: Any) -> Path:
+        return self.path.attr(name) if self.by_attribute and type(name) is str else self.dict_path().entry(name)
+
+    def dict_path(self) -> Path:
+        return self.path.fields() if self.by_attribute else self.path
+
+    def set(self, name: Any, value: Any) -> None:
+        self.touched[name] = None
+        if value is UNBOUND:
+            self.values.pop(name, None)
+            self.absent.add(name)
+        else:
+            self.values[name] = value
+            self.absent.discard(name)
+
+    def expose(self) -> dict[Any, Any]:
+        """The whole namespace as a real dict that native code may read and change."""
+        if not self.full:
+            self.world.guards.add(self.dict_path(), KEYS, tuple(self.real), self.world.origin())
+            for name in list(self.real):
+                if name not in self.values and name not in self.absent:
+                    self._read(name)
+            order = [n for n in self.real if n in self.values] + [n for n in self.values if n not in self.real]
+            ordered = [(n, self.values[n]) for n in order]
+            self.values.clear()
+            self.values.update(ordered)
+            self.full = True
+            self.world.register_shadow(self.real, self.dict_path(), self.values)
+            self.world.namespaces[id(self.values)] = self
+        return self.values
+
+    def changes(self) -> list[tuple[Any, Any]]:
+        """(name, new value or UNBOUND) in first-write order."""
+        names = dict(self.touched)
+        if self.full:
+            names.update(dict.fromkeys(n for n in self.values if self.before.get(n, UNBOUND) is not self.values[n]))
+            names.update(dict.fromkeys(n for n in self.before if n not in self.values))
+        result = []
+        for name in names:
+            new = self.values.get(name, UNBOUND)
+            if new is UNBOUND and name not in self.real:
+                continue
+            if new is not UNBOUND and new is self.before.get(name, UNBOUND):
+                continue
+            result.append((name, new))
+        return result
+
+
+Importer = Callable[["World", Any, "Path"], Any]

@@ -1,0 +1,64 @@
+"""What capture needs to know about a class, found out once per capture."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+from stator import _frames
+from stator._frames import UNBOUND
+from stator.errors import unsupported
+from stator.guards import path as paths
+from stator.guards.check import TYPE_VERSION
+
+if TYPE_CHECKING:
+    from stator.world.world import World
+
+# Values of a class dict that need no import: the class's version pins them, and they hold nothing mutable of their own.
+PINNED = {
+    int, float, complex, str, bytes, bool, type(None), type(...), types.FunctionType, types.BuiltinFunctionType,
+    types.WrapperDescriptorType, types.MethodDescriptorType, types.MemberDescriptorType, types.GetSetDescriptorType,
+    types.ClassMethodDescriptorType, property, classmethod, staticmethod, types.MethodWrapperType,
+}  # fmt: skip
+
+
+class TypeInfo:
+    """Facts about one class."""
+
+    __slots__ = ("cls", "inside", "pure_inside", "generic_read", "generic_write", "has_getattr")
+
+    def __init__(self, world: World, cls: type) -> None:
+        self.cls = cls
+        self.inside = world.is_inside_type(cls)
+        heap = _frames.is_heap_type(cls)
+        mro = type.__dict__["__mro__"].__get__(cls)
+        self.pure_inside = all(world.is_inside_type(c) or not _frames.is_heap_type(c) for c in mro)
+        if heap and not self.inside:
+            world.guard_type(cls)
+        else:
+            for base in mro[1:]:
+                if _frames.is_heap_type(base) and not world.is_inside_type(base):
+                    world.guard_type(base)
+        access = _frames.generic_access(cls)
+        self.has_getattr = _frames.type_lookup(cls, "__getattr__") is not UNBOUND
+        getattribute = _frames.type_lookup(cls, "__getattribute__")
+        self.generic_read = bool(access & 1) or (self.has_getattr and getattribute is object.__dict__["__getattribute__"])
+        self.generic_write = bool(access & 2)
+
+
+def owner_of(cls: type, name: str) -> type:
+    """The class along the MRO whose own dict has the name."""
+    for base in type.__dict__["__mro__"].__get__(cls):
+        if name in _frames.class_dict(base):
+            return base
+    raise unsupported("internal", f"{name} vanished from {cls!r}")
+
+
+def class_value(world: World, cls: type, name: str, value: Any) -> Any:
+    """A class attribute as capture may see it: outside values that are not pinned come through the door."""
+    if type(value) in PINNED:
+        return value
+    owner = owner_of(cls, name)
+    if world.is_inside_type(owner) or not _frames.is_heap_type(owner):
+        return value
+    return world.enter(value, paths.const(owner).class_item(name))

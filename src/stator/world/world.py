@@ -1,0 +1,303 @@
+"""The world of one capture: everything the interpreter asks about values that are not its own."""
+
+from __future__ import annotations
+
+import types
+from typing import Any, Callable
+
+from stator import _entry, _frames
+from stator._frames import UNBOUND
+from stator.errors import Location, Unsupported, unsupported
+from stator.frame import Frame, throw
+from stator.guards import path as paths
+from stator.guards.check import CODE_IS, EMPTY_CELL, EQ, SAME, TYPE_VERSION
+from stator.guards.guardset import GuardSet
+from stator.guards.path import Path
+from stator.world.door import IMPORTERS, importer_for
+from stator.world.record import Namespace, Record
+from stator.world.types import TypeInfo
+
+HARMLESS = {
+    int, float, complex, str, bytes, bool, type(None), types.BuiltinFunctionType, types.MethodWrapperType,
+    types.WrapperDescriptorType, types.MethodDescriptorType,
+}  # fmt: skip
+
+
+class World:
+    """Records, namespaces, types and cells of one capture."""
+
+    harmless = HARMLESS
+
+    def __init__(self) -> None:
+        self.guards = GuardSet()
+        self.records: dict[int, Record] = {}
+        self.namespaces: dict[int, Namespace] = {}
+        self.types: dict[int, TypeInfo] = {}
+        self.guarded_types: dict[int, type] = {}
+        self.inside_cells: dict[int, Any] = {}
+        self.inside_functions: dict[int, Any] = {}
+        self.inside_types: dict[int, type] = {}
+        self.inside_namespaces: dict[int, Any] = {}
+        self.watched: list[type] = []
+        self.cells: dict[int, list[Any]] = {}  # outside cells: [cell, path, value before, value now]
+        self.touched: dict[int, Record] = {}  # outside instances written to, in first-write order
+        self.class_writes: dict[tuple[int, str], list[Any]] = {}
+        self.enter_tensor: Callable[[World, Any, Path], Any] | None = None
+
+    # ---- where we are ---------------------------------------------------------------------------
+
+    def origin(self) -> Any:
+        """The user's instruction that made capture look: (code, unit) of the innermost frame."""
+        frame = _frames.top_frame()
+        return None if frame is None else (frame.code, frame.lasti)
+
+    def stack(self) -> list[Location]:
+        """The user's frames, outermost first."""
+        frame, places = _frames.top_frame(), []
+        while frame is not None:
+            places.append(Location(frame.code, 2 * frame.lasti))
+            frame = frame.outer
+        return places[::-1]
+
+    def refuse(self, break_id: str, detail: str = "", **fields: Any) -> Unsupported:
+        """An Unsupported that knows where the program is."""
+        return unsupported(break_id, detail, stack=self.stack(), **fields)
+
+    # ---- the door -------------------------------------------------------------------------------
+
+    def enter(self, obj: Any, path: Path) -> Any:
+        """The capture-side form of an outside value; its path gets the guards for what is observed."""
+        record = self.records.get(id(obj))
+        if record is not None:
+            if record.inner is obj and record.obj is not obj:
+                return obj
+            if record.path is not path:
+                self.guards.add(path, SAME, record.path, self.origin())
+            return record.inner
+        importer = IMPORTERS.get(id(type(obj)))
+        if importer is None:
+            importer = importer_for(type(obj))
+        return importer(self, obj, path)
+
+    def register(self, obj: Any, path: Path, inner: Any = UNBOUND) -> Record:
+        record = Record(obj, path, obj if inner is UNBOUND else inner)
+        self.records[id(obj)] = record
+        if inner is not UNBOUND:
+            self.records[id(inner)] = record
+        return record
+
+    def register_shadow(self, obj: Any, path: Path, inner: Any) -> Any:
+        self.register(obj, path, inner)
+        return inner
+
+    def record_of(self, obj: Any) -> Record:
+        """The record of an outside object that may not have come through the door: pinned by identity."""
+        record = self.records.get(id(obj))
+        if record is None:
+            path = paths.const(obj)
+            if type(obj) is types.FunctionType:
+                self.guards.add(path, CODE_IS, obj.__code__, self.origin())
+            record = self.register(obj, path)
+        return record
+
+    def path_of(self, obj: Any) -> Path:
+        record = self.records.get(id(obj))
+        return paths.const(obj) if record is None else record.path
+
+    def touch(self, record: Record) -> None:
+        self.touched.setdefault(id(record.obj), record)
+
+    # ---- types ----------------------------------------------------------------------------------
+
+    def type_info(self, cls: type) -> TypeInfo:
+        info = self.types.get(id(cls))
+        if info is None:
+            info = self.types[id(cls)] = TypeInfo(self, cls)
+        return info
+
+    def is_inside_type(self, cls: type) -> bool:
+        return id(cls) in self.inside_types
+
+    def guard_type(self, cls: type) -> None:
+        if id(cls) in self.guarded_types:
+            return
+        self.guarded_types[id(cls)] = cls
+        version = _entry.type_version(cls)
+        if not version:
+            raise self.refuse("outside-type", f"{cls!r} has no version tag", type=cls.__name__)
+        self.guards.add(paths.const(cls), TYPE_VERSION, version, self.origin())
+        if _frames.watch_type(cls):
+            self.watched.append(cls)
+
+    def close(self) -> None:
+        """The capture is over: classes get their own slots back."""
+        while self.watched:
+            _frames.unwatch_type(self.watched.pop())
+
+    def class_overlay(self, cls: type, name: str) -> Any:
+        """What capture wrote to an outside class along the MRO."""
+        if not self.class_writes:
+            return UNBOUND
+        for base in cls.__mro__:
+            write = self.class_writes.get((id(base), name))
+            if write is not None:
+                return write[2]
+            if name in _frames.class_dict(base):
+                return UNBOUND
+        return UNBOUND
+
+    def write_class(self, f: Frame, cls: type, name: str, value: Any) -> None:
+        raise self.refuse("outside-write", f"assignment to attribute {name!r} of class {cls.__qualname__}", target=f"{cls.__name__}.{name}")
+
+    def class_namespace(self, cls: type) -> Any:
+        """cls.__dict__ of an outside class."""
+        from stator.world.types import class_value  # noqa: PLC0415
+
+        inner = {name: class_value(self, cls, name, value) for name, value in _frames.class_dict(cls).items()}
+        return types.MappingProxyType(inner)
+
+    # ---- namespaces -----------------------------------------------------------------------------
+
+    def namespace_of(self, record: Record, materialise: bool = False) -> Namespace:
+        """The attributes of a registered outside object."""
+        obj = record.obj
+        real = _frames.instance_dict(obj)
+        if real is None:
+            real = object.__getattribute__(obj, "__dict__") if materialise else EMPTY
+        key = id(real) if real is not EMPTY else -id(obj)
+        namespace = self.namespaces.get(key)
+        if namespace is None:
+            namespace = Namespace(self, real, obj, record.path, by_attribute=True)
+            self.namespaces[key] = namespace
+        return namespace
+
+    def has_dict(self, obj: Any) -> bool:
+        return hasattr(type(obj), "__dict__") and type(obj).__dictoffset__ != 0
+
+    def namespace(self, real: dict[Any, Any]) -> Namespace | None:
+        """The namespace for a dict used as globals; None for one made inside."""
+        namespace = self.namespaces.get(id(real))
+        if namespace is None:
+            if id(real) in self.inside_namespaces:
+                return None
+            namespace = self.namespaces[id(real)] = Namespace(self, real, real, paths.const(real), by_attribute=False)
+        return namespace
+
+    def namespace_get(self, real: dict[Any, Any], name: str) -> Any:
+        namespace = self.namespaces.get(id(real))
+        return real.get(name, UNBOUND) if namespace is None else namespace.get(name)
+
+    def namespace_set(self, real: dict[Any, Any], name: str, value: Any) -> None:
+        namespace = self.namespaces.get(id(real))
+        if namespace is not None:
+            namespace.set(name, value)
+        elif value is UNBOUND:
+            del real[name]
+        else:
+            real[name] = value
+
+    # ---- cells and functions --------------------------------------------------------------------
+
+    def inside_cell(self, cell: Any) -> None:
+        self.inside_cells[id(cell)] = cell
+
+    def inside_function(self, function: Any) -> None:
+        self.inside_functions[id(function)] = function
+
+    def is_inside_function(self, function: Any) -> bool:
+        return id(function) in self.inside_functions
+
+    def load_cell(self, f: Frame, slot: int) -> Any:
+        cell = f.locals[slot]
+        if id(cell) in self.inside_cells:
+            return _frames.cell_get(cell)
+        return self.outside_cell(f, cell, slot)[3]
+
+    def store_cell(self, f: Frame, slot: int, value: Any) -> None:
+        cell = f.locals[slot]
+        if id(cell) in self.inside_cells:
+            _frames.cell_set(cell, value)
+        else:
+            self.outside_cell(f, cell, slot)[3] = value
+
+    def outside_cell(self, f: Frame, cell: Any, slot: int) -> list[Any]:
+        """[cell, path, value before, value now] of a closure cell made before the capture."""
+        known = self.cells.get(id(cell))
+        if known is None:
+            index = slot - f.info.first_free
+            record = self.record_of(f.function)
+            path = record.path.get("__closure__").item(index)
+            known = self.enter_cell(cell, path)
+        return known
+
+    def enter_cell(self, cell: Any, path: Path) -> list[Any]:
+        content = _frames.cell_get(cell)
+        if content is UNBOUND:
+            self.guards.add(path, EMPTY_CELL, None, self.origin())
+            value = UNBOUND
+        else:
+            value = self.enter(content, path.cell())
+        known = self.cells[id(cell)] = [cell, path, value, value]
+        return known
+
+    def frame_enters(self, f: Frame) -> None:
+        """A frame starts: defaults CPython bound by itself come through the door; own cells are inside."""
+        function = f.function
+        if id(f.globals) not in self.namespaces:
+            self.namespace(f.globals)
+        if id(f.builtins) not in self.namespaces:
+            self.namespace(f.builtins)
+        info = f.info
+        if f.generator is not None:
+            for slot in range(info.first_free):
+                if type(f.locals[slot]) is types.CellType:
+                    self.inside_cell(f.locals[slot])
+        if id(function) in self.inside_functions:
+            return
+        if function.__defaults__:
+            self.enter_defaults(f, function)
+        if function.__kwdefaults__:
+            self.enter_kwdefaults(f, function)
+
+    def enter_defaults(self, f: Frame, function: Any) -> None:
+        defaults = function.__defaults__
+        first = f.info.code.co_argcount - len(defaults)
+        for i, default in enumerate(defaults):
+            slot = first + i
+            if f.locals[slot] is default:
+                path = self.record_of(function).path.get("__defaults__").item(i)
+                f.locals[slot] = self.enter(default, path)
+
+    def enter_kwdefaults(self, f: Frame, function: Any) -> None:
+        code = f.info.code
+        for i in range(code.co_argcount, code.co_argcount + code.co_kwonlyargcount):
+            name = code.co_varnames[i]
+            default = function.__kwdefaults__.get(name, UNBOUND)
+            if f.locals[i] is default:
+                path = self.record_of(function).path.get("__kwdefaults__").entry(name)
+                f.locals[i] = self.enter(default, path)
+
+    def function_part(self, function: Any, name: str) -> Any:
+        if name == "__globals__":
+            namespace = self.namespace(function.__globals__)
+            return function.__globals__ if namespace is None else namespace.expose()
+        return getattr(function, name)
+
+    def load_global(self, f: Frame, name: str) -> Any:
+        value = self.namespace_get(f.globals, name)
+        if value is UNBOUND:
+            value = self.namespace_get(f.builtins, name)
+        return value
+
+    def same(self, left: Any, right: Any) -> bool:
+        return left is right
+
+    def guard_slot_empty(self, record: Record, name: str) -> None:
+        raise self.refuse("outside-type", f"empty slot {name!r} read", type=type(record.obj).__name__)
+
+    def fail(self, f: Frame, error: BaseException) -> Any:
+        return throw(f, error)
+
+
+EMPTY: dict[Any, Any] = {}
+__all__ = ["EQ", "World"]
