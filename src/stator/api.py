@@ -146,8 +146,9 @@ def disable(
 
 def reset() -> None:
     """Forgets everything that was compiled, and sets the statistics back."""
-    if capture := sys.modules.get("stator.runtime.capture"):
-        capture.reset()
+    capture = sys.modules.get("stator.runtime.capture")  # only if something was compiled
+    if forget := getattr(capture, "reset", None):
+        forget()
     events.reset()
 
 

@@ -247,23 +247,33 @@ def _chain(obj: object, parents: dict[int, object]) -> list[object]:
     return chain
 
 
-def _constant_name(obj: object) -> str:
+_NAMED: tuple[type, ...] = (types.BuiltinFunctionType, types.MethodWrapperType, types.FunctionType, types.ModuleType)
+
+
+def _constant_name(obj: Any) -> str:
     """A readable name: builtins keep theirs, others get the prefix `c_`."""
     cls = type(obj)
-    name = None
     if raw.derives(cls, type):
         name = raw.class_name(obj)
-    elif cls in (
-        types.BuiltinFunctionType,
-        types.MethodWrapperType,
+    elif id(cls) in _DESCRIPTORS:
+        name = f"{raw.class_name(obj.__objclass__)}_{obj.__name__.strip('_')}"
+    elif any(cls is kind for kind in _NAMED):
+        owner = getattr(obj, "__self__", None)
+        name = f"{raw.class_name(owner)}_{obj.__name__.strip('_')}" if raw.is_a(owner, type) else obj.__name__
+    else:
+        name = raw.class_name(cls)
+    if builtins.__dict__.get(name) is obj:
+        return name
+    return "c_" + (_NOT_A_NAME.sub("_", name).strip("_") or "object")
+
+
+_DESCRIPTORS = frozenset(
+    id(kind)
+    for kind in (
         types.MethodDescriptorType,
         types.WrapperDescriptorType,
-    ):
-        owner = getattr(obj, "__objclass__", None) or obj.__self__  # type: ignore[attr-defined]
-        prefix = raw.class_name(owner) if raw.is_a(owner, type) else ""
-        name = f"{prefix}_{obj.__name__}" if prefix else obj.__name__  # type: ignore[attr-defined]
-    elif cls is types.FunctionType or cls is types.ModuleType:
-        name = obj.__name__  # type: ignore[attr-defined]
-    if name is not None and getattr(builtins, name, None) is obj:
-        return name
-    return "c_" + (_NOT_A_NAME.sub("_", name or raw.class_name(cls)).strip("_") or "object")
+        types.GetSetDescriptorType,
+        types.MemberDescriptorType,
+        types.ClassMethodDescriptorType,
+    )
+)

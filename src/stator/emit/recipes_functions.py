@@ -174,16 +174,13 @@ def build_lru_cache(obj: Any, solid: type, heap: Heap) -> Plan:
     if counts.hits or counts.misses or counts.currsize:
         raise CannotRebuild(obj, "a cache that has been used holds its results where they cannot be read")
     namespace = raw.instance_dict(obj)[0]
-    parameters = namespace["cache_parameters"]()
-    make = piece(
-        "{0}({1}, {2}, {3}, {4})",
-        Const(solid),
-        namespace["__wrapped__"],
-        parameters["maxsize"],
-        parameters["typed"],
-        Const(type(counts)),
-    )
-    return Plan(make)
+    parameters = namespace.get("cache_parameters")
+    if type(parameters) is not types.FunctionType or parameters.__globals__ is not functools.__dict__:
+        raise CannotRebuild(obj, "the parameters of its cache cannot be read")
+    names = dict(zip(parameters.__code__.co_freevars, parameters.__closure__ or (), strict=True))
+    limits = [names[name].cell_contents for name in ("maxsize", "typed")]
+    arguments = [namespace["__wrapped__"], *limits, Const(type(counts))]
+    return Plan(piece("{0}({1})", Const(solid), listing(arguments)))
 
 
 ROWS: dict[type, Any] = {

@@ -74,17 +74,23 @@ class Body:
         return rendered
 
     def _fold(self) -> None:
+        """Drop what nobody uses, fold what is used once; lines come after the lines they depend on."""
+        for line in reversed(self.lines):
+            slot = line.target
+            if slot is not None and slot.uses == 0 and slot.inline and not slot.pinned:
+                slot.folded = True
+                for part in line.text:
+                    if isinstance(part, Slot):
+                        part.uses -= 1
         for line in self.lines:
             slot = line.target
-            if slot is None:
+            if slot is None or slot.folded:
                 continue
             slot.depth = 1 + max(
                 (part.depth for part in line.text if isinstance(part, Slot) and part.folded), default=0
             )
             wanted = slot.uses == 1 and slot.inline and not slot.pinned
-            slot.folded = (wanted and slot.depth < DEEPEST_NESTING) or (
-                slot.uses == 0 and not slot.pinned and slot.inline
-            )
+            slot.folded = wanted and slot.depth < DEEPEST_NESTING
 
     def _fold_unpacking(self, returned: Line) -> None:
         """A graph with one output, used once and by the next thing that happens, is called right there."""

@@ -1,4 +1,4 @@
-"""Backends: from a name or callable to a compiled graph. Heavy parts of torch are imported when a backend needs them."""
+"""Backends: from a name or callable to a compiled graph; heavy parts of torch are imported when one needs them."""
 
 from __future__ import annotations
 

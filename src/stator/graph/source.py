@@ -79,7 +79,8 @@ class Source:
         if not self.state.used:
             return "\n    ".join([head, *self.lines]) + "\n"
         body = "\n        ".join(["    try:", *self.lines])
-        return f"{head}\n{body}\n    except BaseException:\n        {self.constant(self.state)}(locals())\n        raise\n"
+        restore = f"{self.constant(self.state)}(locals())"
+        return f"{head}\n{body}\n    except BaseException:\n        {restore}\n        raise\n"
 
     def value(self, value: Any) -> str:
         """An expression for one argument."""

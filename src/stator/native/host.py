@@ -12,7 +12,7 @@ from stator._frames import native as run_native
 from stator.frame import RAISED, Frame, Raised, native
 from stator.native import policy
 from stator.world import attributes
-from stator.world.door import by_identity
+from stator.world.door import by_identity, is_free
 from stator.world.world import World
 
 Function, Method, Builtin = types.FunctionType, types.MethodType, types.BuiltinFunctionType
@@ -32,6 +32,9 @@ def standin(*functions: Any) -> Callable[[Caller], Caller]:
     return register
 
 
+ITEM_OPERATORS = {operator.getitem, operator.setitem, operator.delitem, operator.contains}
+
+
 class Host(World):
     """The world as the interpreter's opcodes use it."""
 
@@ -44,8 +47,9 @@ class Host(World):
     # ---- operators ------------------------------------------------------------------------------
 
     def operate(self, f: Frame, function: Any, *args: Any) -> Any:
-        for arg in args:
-            if type(arg) in self.tensor_types:
+        first = type(args[0]) in self.tensor_types
+        if first if function in ITEM_OPERATORS else first or type(args[-1]) in self.tensor_types:
+            if function in ITEM_OPERATORS or all(type(arg) in self.operand_types for arg in args):
                 return self.record(f, function, args, None)
         result = run_native(function, *args)
         if result is FAILED:
@@ -53,6 +57,7 @@ class Host(World):
         return result
 
     tensor_types: frozenset[type] = frozenset()
+    operand_types: frozenset[type] = frozenset()
 
     def record(self, f: Frame, function: Any, args: Any, kwargs: Any) -> Any:
         """Set by the tensor side: record a torch call."""
@@ -134,7 +139,7 @@ class Host(World):
         if kind is Method:
             return self.call(f, function.__func__, [function.__self__, *args], kwargs)
         caller = self.caller(function)
-        if kind is not Builtin or isinstance(function.__self__, types.ModuleType):
+        if kind is not Builtin or is_free(function.__self__):
             self.callers[id(function)] = (function, caller)
         return caller(self, f, function, args, kwargs)
 
@@ -243,7 +248,7 @@ def call_torch(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dic
 def call_builtin(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """A C function or a bound method of a C type."""
     owner = function.__self__
-    if owner is not None and not isinstance(owner, (types.ModuleType, type)):
+    if not is_free(owner):
         check_receiver(host, function, owner)
         return call_python(host, f, function, args, kwargs)
     return decided(host, f, function, args, kwargs)

@@ -77,20 +77,36 @@ IMMUTABLE_OUTSIDE = frozenset(
 )  # fmt: skip
 
 
+# torch's C functions that only read its state (which the entry guards).
+READ_PREFIXES = ("is_", "_is_", "get_", "_get_", "has_", "_has_", "are_", "_are_", "_len_torch")
+
+
+def home(function: Any) -> tuple[str, str]:
+    """(module, name) that a C function is looked up by."""
+    name = getattr(function, "__name__", "")
+    module = getattr(function, "__module__", None)
+    if type(module) is str:
+        return module, name
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, types.ModuleType):
+        return owner.__name__, name
+    cls = getattr(function, "__objclass__", None) or (type if name in type.__dict__ and isinstance(owner, type) else owner)
+    if not isinstance(cls, type):
+        cls = type(cls)
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__module__, name
+    return cls.__module__, name
+
+
 def decide(function: Any) -> str:
     """"run", "frames" (run with frames in step), or the id of the break."""
-    module = getattr(function, "__module__", None)
-    if module is None:
-        owner = getattr(function, "__self__", None)
-        if isinstance(owner, types.ModuleType):
-            module = owner.__name__
-        elif owner is not None:
-            module = (owner if isinstance(owner, type) else type(owner)).__module__
-        else:
-            objclass = getattr(function, "__objclass__", None)
-            module = objclass.__module__ if objclass is not None else "builtins"
-    name = getattr(function, "__name__", "")
+    module, name = home(function)
     exception = EXCEPTIONS.get((module, name))
     if exception is not None:
         return exception
-    return "run" if module in PURE_MODULES else "native-unknown"
+    if module in PURE_MODULES:
+        return "run"
+    if module.startswith("torch") and name.startswith(READ_PREFIXES):
+        return "run"
+    return "native-unknown"

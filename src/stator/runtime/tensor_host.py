@@ -9,7 +9,7 @@ from torch.nn.modules import module as module_globals
 
 from stator import _entry, _frames
 from stator._frames import UNBOUND
-from stator.errors import Location
+from stator.errors import Location, Unsupported
 from stator.frame import Frame
 from stator.guards import path as paths
 from stator.guards.check import LEN, NO_HOOKS, TENSOR
@@ -42,6 +42,7 @@ class TensorHost(Host):
     """A world whose tensors are traced."""
 
     tensor_types = frozenset({TracedTensor})
+    operand_types = frozenset({TracedTensor, int, float, complex, bool, type(None)})
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +53,11 @@ class TensorHost(Host):
         return Stack(_frames.top_frame())
 
     def record(self, f: Frame, function: Any, args: Any, kwargs: Any) -> Any:
-        return self.recorder.call(function, tuple(args), kwargs or {})
+        try:
+            return self.recorder.call(function, tuple(args), kwargs or {})
+        except Unsupported as error:
+            error.stack = error.stack or tuple(self.stack())
+            raise
 
     def class_of(self, obj: Any) -> type:
         return obj._stands_for if type(obj) is TracedTensor else type(obj)

@@ -1,7 +1,8 @@
-"""Torch's global state while capturing: changed for real inside a scope, and brought into the graph when it matters.
+"""Torch's global state while capturing: changed for real inside a scope, brought into the graph when it matters.
 
-Nothing intercepts the state changes themselves. Before an operation is recorded, the state it runs in is compared with the
-state the graph is in at that point, and nodes that close the gap are recorded first. Contexts around nothing leave no trace.
+Nothing intercepts the state changes themselves. Before an operation is recorded, the state it runs in is compared
+with the state the graph is in at that point, and nodes that close the gap are recorded first. Contexts around nothing
+leave no trace.
 """
 
 from __future__ import annotations

@@ -38,7 +38,10 @@ class NodeMeta(dict[str, Any]):
         return made
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self[key] if key in self else default
+        try:
+            return self[key]
+        except KeyError:
+            return default
 
     def __contains__(self, key: object) -> bool:
         if dict.__contains__(self, key):

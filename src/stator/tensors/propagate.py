@@ -206,11 +206,20 @@ class _Reader:
         self.made.append(value)
         meta = meta_of(value)
         if meta.requires_grad and meta.leaf and alias is None:
-            raise UnsupportedOp(describe(self.func), "a new leaf that requires grad cannot come out of a graph", "autograd")
+            raise UnsupportedOp(describe(self.func), "a new leaf that requires grad", "autograd")
         return New(meta, alias, view, twin)
 
 
-_CONSTANTS = (int, float, complex, str, torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size) + (
+_CONSTANTS = (
+    int,
+    float,
+    complex,
+    str,
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    torch.Size,
     type(None),
     type(NotImplemented),
 )

@@ -12,7 +12,6 @@ from torch.overrides import TorchFunctionMode
 
 from stator.tensors import attributes, finish, inputs
 from stator.tensors import data_dependent as data_dependent  # registers its rows
-from stator.tensors.rows import is_metadata
 from stator.tensors.lowering import PLAIN, lower
 from stator.tensors.memo import memo
 from stator.tensors.meta import Meta
@@ -27,6 +26,7 @@ from stator.tensors.modes import (
 )
 from stator.tensors.nodes import NodeWriter
 from stator.tensors.propagate import Again, Constant, Group, New, Plan, Same, propagate
+from stator.tensors.rows import is_metadata
 from stator.tensors.signals import UnsupportedOp, describe
 from stator.tensors.targets import Target, as_operator, target_of, unbind
 from stator.tensors.traced import Storage, TracedTensor, current, make, make_view
@@ -104,6 +104,10 @@ class Recorder:
 
     def tensor(self, name: str) -> torch.Tensor:
         """The outside tensor of a graph input."""
+        return self._inputs.names[name]
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """The outside tensor behind a graph input."""
         return self._inputs.names[name]
 
     def takes(self, func: Any) -> bool:

@@ -62,7 +62,7 @@ class TracedTensor(torch.Tensor):
         raise InternalError(f"{func} reached a traced tensor behind the recorder's back")
 
     @property  # type: ignore[misc]
-    def __class__(self) -> type:  # noqa: F811
+    def __class__(self) -> type:
         return self._stands_for
 
     @property

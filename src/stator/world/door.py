@@ -63,10 +63,16 @@ def enter_method(world: World, obj: Any, path: Path) -> Any:
     return world.register_shadow(obj, path, types.MethodType(function, receiver))
 
 
+def is_free(owner: Any) -> bool:
+    """Whether a C function with this `__self__` is a function of a module or class rather than a bound method."""
+    cls = type(owner)
+    return owner is None or isinstance(owner, (types.ModuleType, type)) or cls.__name__.startswith(("pybind11", "PyCapsule"))
+
+
 def enter_builtin(world: World, obj: Any, path: Path) -> Any:
     """A C function: by identity if it belongs to a module or class, else as a method of its receiver."""
     owner = obj.__self__
-    if owner is None or isinstance(owner, (types.ModuleType, type)):
+    if is_free(owner):
         world.guards.add(path, IS, obj, world.origin())
         return obj
     world.guards.add(path, TYPE_IS, type(obj), world.origin())

@@ -1,0 +1,185 @@
+"""`make demo`: trains the GPT eagerly, with torch.compile and with stator, and prints what each did."""
+
+from __future__ import annotations
+
+import copy
+import statistics
+import time
+import timeit
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+import stator
+from demo.gpt import GPT, Config, batches
+from stator.report import events
+
+STEPS = 40
+Call = Callable[..., Any]
+Batches = Sequence[tuple[torch.Tensor, torch.Tensor]]
+
+
+@dataclass
+class Row:
+    """What one way of running the model did."""
+
+    name: str
+    losses: list[float] = field(default_factory=list)
+    graphs: int | None = None
+    operations: int | None = None
+    guards: int | None = None
+    capture: float | None = None  # milliseconds
+    overhead: float | None = None  # microseconds
+    compile: float | None = None  # seconds, first step with Inductor
+    step: float | None = None  # milliseconds
+
+
+class Counting:
+    """A backend that counts graphs and operations on the way."""
+
+    def __init__(self) -> None:
+        self.graphs = self.operations = 0
+
+    def __call__(self, graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Call:
+        self.graphs += 1
+        self.operations += sum(node.op.startswith("call") for node in graph.graph.nodes)
+        return graph.forward
+
+
+def ready(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Call:
+    """A backend whose results are there already: what a call still costs is the front end."""
+    results: list[Any] = []
+
+    def call(*args: Any) -> Any:
+        if not results:
+            results.append(graph.forward(*args))
+        return results[0]
+
+    return call
+
+
+def train(model: nn.Module, call: Call, data: Batches, row: Row) -> None:
+    """The training loop: forward compiled, backward through it, optimizer in eager."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    times = []
+    for ids, targets in data:
+        start = time.perf_counter()
+        optimizer.zero_grad()
+        loss = call(ids, targets)["loss"]
+        loss.backward()
+        optimizer.step()
+        row.losses.append(loss.item())
+        times.append(time.perf_counter() - start)
+    row.compile = times[0]
+    row.step = statistics.median(times[1:]) * 1e3
+
+
+def front_end(row: Row, compile: Call, model: nn.Module, data: Batches) -> None:
+    """Capture time with a backend that does nothing, and the cost of a hit."""
+    counting = Counting()
+    start = time.perf_counter()
+    compile(model, backend=counting, fullgraph=True)(*data[0])
+    row.capture = (time.perf_counter() - start) * 1e3
+    row.graphs, row.operations = counting.graphs, counting.operations
+    call = compile(model, backend=ready, fullgraph=True)
+    call(*data[0])
+    timer = timeit.Timer(partial(call, *data[0]))
+    row.overhead = statistics.median(timer.repeat(9, 100)) / 100 * 1e6
+
+
+def torch_guards(model: nn.Module, data: Batches) -> int:
+    """How many guards torch.compile keeps, as its own filter option sees them."""
+    counted = 0
+
+    def count(guards: Sequence[Any]) -> list[bool]:
+        nonlocal counted
+        counted = len(guards)
+        return [True] * counted
+
+    torch.compile(model, backend="eager", options={"guard_filter_fn": count})(*data[0])
+    return counted
+
+
+def stator_guards(model: nn.Module, data: Batches) -> int:
+    with events.recording("guards") as seen:
+        stator.compile(model, backend="eager", fullgraph=True)(*data[0])
+    return sum(event.count for event in seen)
+
+
+# Name → how to compile, how to forget, how to count guards.
+ENGINES: tuple[tuple[str, Call, Call, Call], ...] = (
+    ("torch.compile", torch.compile, torch.compiler.reset, torch_guards),
+    ("stator", stator.compile, stator.reset, stator_guards),
+)
+
+
+def measure(model: nn.Module, data: Batches) -> list[Row]:
+    """All ways from the same weights over the same data."""
+    eager = Row("eager")
+    twin = copy.deepcopy(model)
+    train(twin, twin, data, eager)
+    eager.compile = None
+    rows = [eager]
+    for name, compile, reset, guards in ENGINES:
+        row = Row(name)
+        compile(lambda x: x + 1, backend="eager")(torch.ones(1))  # imports are not capture time
+        reset()
+        front_end(row, compile, copy.deepcopy(model), data)
+        reset()
+        row.guards = guards(copy.deepcopy(model), data)
+        reset()
+        twin = copy.deepcopy(model)
+        train(twin, compile(twin, fullgraph=True), data, row)
+        reset()
+        rows.append(row)
+    return rows
+
+
+def _cell(value: float | None, digits: int = 1) -> str:
+    return "" if value is None else f"{value:,.{digits}f}"
+
+
+def show(rows: Sequence[Row]) -> str:
+    """The table: one line per property, one column per way."""
+    eager = rows[0]
+    gaps = [max(abs(a - b) for a, b in zip(row.losses, eager.losses, strict=True)) for row in rows]
+    lines = [
+        ("", *(row.name for row in rows)),
+        ("graphs", *(_cell(row.graphs, 0) for row in rows)),
+        ("operations", *(_cell(row.operations, 0) for row in rows)),
+        ("guards", *(_cell(row.guards, 0) for row in rows)),
+        ("capture time, ms", *(_cell(row.capture) for row in rows)),
+        ("call overhead, µs", *(_cell(row.overhead) for row in rows)),
+        ("first step with Inductor, s", *(_cell(row.compile) for row in rows)),
+        ("later steps, ms", *(_cell(row.step) for row in rows)),
+        ("loss, first step", *(_cell(row.losses[0], 4) for row in rows)),
+        (f"loss, step {len(eager.losses)}", *(_cell(row.losses[-1], 4) for row in rows)),
+        ("largest difference from eager", "", *(f"{gap:.1e}" for gap in gaps[1:])),
+    ]
+    return "\n".join("".join(cell.ljust(32) if not i else cell.rjust(16) for i, cell in enumerate(line)) for line in lines)
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    config = Config()
+    model = GPT(config)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    print(f"A GPT of {config.layers} layers and {parameters:,} parameters learns a text in {STEPS} steps.")
+    print("Compiling for real with Inductor, once with torch.compile and once with stator ...", flush=True)
+    rows = measure(model, batches(config, STEPS))
+    print(f"\n{show(rows)}\n")
+    _, theirs, ours = rows
+    worst = max(abs(a - b) for a, b in zip(ours.losses, rows[0].losses, strict=True))
+    assert theirs.capture and ours.capture and theirs.overhead and ours.overhead
+    print(
+        f"stator captured {theirs.capture / ours.capture:.1f} times faster and calls cost "
+        f"{theirs.overhead / ours.overhead:.1f} times less; results {'agree' if worst < 1e-2 else 'DISAGREE'} with eager."
+    )
+
+
+if __name__ == "__main__":
+    main()
