@@ -217,7 +217,7 @@ def _exception(value: BaseException) -> Parts:
     return payload, children
 
 
-def user_frames(error: BaseException) -> list[tuple[str, str, int | None]]:
+def user_frames(error: BaseException) -> list[tuple[str, str, int]]:
     """File, function and line of the traceback entries that belong to the program."""
     rows, entry = [], error.__traceback__
     while entry is not None:

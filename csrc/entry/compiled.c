@@ -20,17 +20,19 @@ typedef struct {
 
 #define FEW_LOADS 64
 
-/* Calls the entry function with the loads, whose references it drops; loads[-1] is scratch space for the callee. */
-static PyObject *
-call_entry(PyObject *function, PyObject **loads, Py_ssize_t count)
+/* A Python function takes its own references before anything else happens, so it may be lent the loads. */
+static inline bool
+may_borrow(const Program *program, PyObject *function)
 {
-    Py_INCREF(function);
-    PyObject *result = PyObject_Vectorcall(function, loads, (size_t)count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    return Py_TYPE(function) == &PyFunction_Type && program->max_owned == 0 && program->twin == NULL;
+}
+
+static inline void
+drop_loads(PyObject **loads, Py_ssize_t count)
+{
     for (Py_ssize_t i = 0; i < count; i++) {
         Py_DECREF(loads[i]);
     }
-    Py_DECREF(function);
-    return result;
 }
 
 static void
@@ -72,12 +74,11 @@ try_entry(Compiled *self, Py_ssize_t index, PyObject *const *args, Py_ssize_t na
     Py_ssize_t count = program->load_count;
     Py_INCREF(program);
     Py_INCREF(function);
-    int32_t row = program_run(program, args, nargs, kwnames, loads + 1);
+    bool borrow = may_borrow(program, function);
+    int32_t row = program_run(program, args, nargs, kwnames, loads + 1, borrow);
     int hit = row == HIT;
-    if (program_compare(program, args, nargs, kwnames, row) < 0) {
-        for (Py_ssize_t i = 0; hit && i < count; i++) {
-            Py_DECREF(loads[i + 1]);
-        }
+    if (program->twin != NULL && program_compare(program, args, nargs, kwnames, row) < 0) {
+        drop_loads(loads + 1, hit && !borrow ? count : 0);
         hit = 1;
     }
     else if (hit) {
@@ -85,7 +86,8 @@ try_entry(Compiled *self, Py_ssize_t index, PyObject *const *args, Py_ssize_t na
         if (now > 0) {
             move_to_front(self, now);
         }
-        *result = call_entry(function, loads + 1, count);
+        *result = PyObject_Vectorcall(function, loads + 1, (size_t)count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+        drop_loads(loads + 1, borrow ? 0 : count);
     }
     Py_DECREF(function);
     Py_DECREF(program);

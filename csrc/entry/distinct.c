@@ -7,6 +7,9 @@ struct Distinct {
     PyObject **last;             /* pointers of the fixed slots the table was built from; compared, never followed */
     PyObject **table;
     size_t mask;
+    const Scratch *scratch;      /* where and at which of its changes the fixed slots were seen last */
+    uint64_t changes;
+    bool pinned;                 /* fixed slots change only when the scratch counts a change */
     bool built;
 };
 
@@ -34,12 +37,13 @@ distinct_free(Distinct *distinct)
     PyMem_Free(distinct);
 }
 
-/* `key` is (slots that rarely change, slots that change with every call). */
+/* `key` is (slots that rarely change, slots that change with every call, whether the first are all pinned). */
 Distinct *
 distinct_new(PyObject *key, int32_t slots)
 {
     PyObject *fixed, *free;
-    if (!PyArg_ParseTuple(key, "O!O!", &PyTuple_Type, &fixed, &PyTuple_Type, &free)) {
+    int pinned;
+    if (!PyArg_ParseTuple(key, "O!O!p", &PyTuple_Type, &fixed, &PyTuple_Type, &free, &pinned)) {
         return NULL;
     }
     Distinct *distinct = PyMem_Calloc(1, sizeof(Distinct));
@@ -49,6 +53,7 @@ distinct_new(PyObject *key, int32_t slots)
     }
     distinct->fixed_count = (int32_t)PyTuple_GET_SIZE(fixed);
     distinct->free_count = (int32_t)PyTuple_GET_SIZE(free);
+    distinct->pinned = pinned;
     size_t size = 8;
     while (size < 2 * (size_t)(distinct->fixed_count + distinct->free_count)) {
         size *= 2;
@@ -100,14 +105,26 @@ rebuild(Distinct *distinct, PyObject *const *values)
 }
 
 /* Only pointer values are compared, so a table built from equal pointers is as good as a new one. */
-bool
-distinct_check(Distinct *distinct, PyObject *const *values)
+static bool
+fixed_distinct(Distinct *distinct, const Scratch *scratch)
 {
-    bool fresh = distinct->built;
-    for (int32_t i = 0; fresh && i < distinct->fixed_count; i++) {
-        fresh = values[distinct->fixed[i]] == distinct->last[i];
+    if (distinct->built && distinct->pinned && distinct->scratch == scratch && distinct->changes == scratch->changes) {
+        return true;
     }
-    if (!fresh && !rebuild(distinct, values)) {
+    bool known = distinct->built;
+    for (int32_t i = 0; known && i < distinct->fixed_count; i++) {
+        known = scratch->values[distinct->fixed[i]] == distinct->last[i];
+    }
+    distinct->scratch = scratch;
+    distinct->changes = scratch->changes;
+    return known || rebuild(distinct, scratch->values);
+}
+
+bool
+distinct_check(Distinct *distinct, const Scratch *scratch)
+{
+    PyObject *const *values = scratch->values;
+    if (!fixed_distinct(distinct, scratch)) {
         return false;
     }
     for (int32_t i = 0; i < distinct->free_count; i++) {

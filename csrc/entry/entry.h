@@ -6,45 +6,61 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One row per instruction: X(name). Loads put a value into a slot, checks look at one, flow jumps. */
+/* One row per instruction: X(name). Loads put a value into a slot, checks look at one, flow decides what is next. */
 #define LOAD_OPS(X) \
-    X(ARG) X(FIELDS) X(CLASSFIELDS) X(DICT) X(ATTR) X(CLASSITEM) X(KEY) X(GETATTR) X(TYPE) X(ITEM) X(ORDER) X(SEQ) X(CELL) X(PART)
+    X(ARG) X(CLASSFIELDS) X(DICT) X(ATTR) X(CLASSITEM) X(KEY) X(GETATTR) X(TYPE) X(ITEM) X(ORDER) X(SEQ) X(CELL) X(PART)
 #define CHECK_OPS(X) \
     X(TYPE_IS) X(TYPE_VERSION) X(IS) X(EQ) X(LEN) X(KEYS) X(NO_KEY) X(NO_ATTR) X(TENSOR) X(CODE_IS) X(HOOKS) \
     X(EMPTY_CELL) X(SAME) X(ALIVE) X(STATE) X(DISTINCT)
-#define FLOW_OPS(X) X(TAG) X(TAGGED)
+#define FLOW_OPS(X) X(INSTANCE) X(TAG) X(TAGGED) X(END)
 
 #define OP_ENUM(name) OP_##name,
 typedef enum { LOAD_OPS(OP_ENUM) CHECK_OPS(OP_ENUM) FLOW_OPS(OP_ENUM) OP_COUNT } Op;
 
+/* A dict look-up: hint is where the key was found last. */
 typedef struct {
-    uint8_t op;
-    int32_t dst;      /* slot a load fills */
-    int32_t src;      /* slot an instruction looks at */
-    int32_t arg;      /* index, second slot or jump target */
-    int32_t row;      /* what to report when this fails */
-    int32_t hint;     /* where a dict look-up succeeded last */
-    PyObject *key;    /* owned, may be NULL */
+    PyObject *key;    /* borrowed from the program's keys */
+    Py_hash_t hash;
+    int32_t hint;
+} Lookup;
+
+typedef struct TensorCheck TensorCheck;
+typedef struct StateCheck StateCheck;
+typedef struct Distinct Distinct;
+
+/* Kept small: a hit on a large model is bound by how much memory it walks over. */
+typedef struct {
+    int32_t op;
+    int32_t src;      /* slot to look at */
+    int32_t dst;      /* slot to fill */
+    int32_t arg;      /* index, second slot, or number of a tag */
     union {
-        Py_hash_t hash;
+        PyObject *key;             /* borrowed from the program's keys */
         Py_ssize_t number;
-        void *data;   /* owned by the instruction: TensorCheck, StateCheck, Distinct */
+        Lookup *lookup;
+        const TensorCheck *tensor; /* these three are owned by the program */
+        StateCheck *state;
+        Distinct *distinct;
     };
 } Instr;
 
 /* What one run writes; a program keeps one and makes another if it is entered again during a run. */
 typedef struct {
     PyObject **values;    /* per slot; borrowed, see docs/guards.md for why that is safe */
-    uint64_t *tags;       /* per slot: tag of the dict for which the values below it are known */
+    uint64_t *tags;       /* per tag: the state of the dict for which the values below it are known */
     PyObject **owned;     /* new references made by loads, dropped after the run */
     int32_t owned_count;
+    uint64_t changes;     /* how often values below a dict were loaded anew */
 } Scratch;
 
 typedef struct {
     PyObject_HEAD
-    Instr *code;
+    Instr *code;              /* what every run does, then END, then the blocks behind tags that changed */
+    int32_t *rows;            /* per instruction: what to report when it fails */
     int32_t length;
     int32_t slots;
+    int32_t tags;
+    int32_t *targets;         /* per tag: its block */
     int32_t max_owned;        /* loads that may make a new reference; 0 means a run calls nothing */
     int32_t load_count;
     int32_t *loads;           /* slots handed to the entry function */
@@ -52,9 +68,13 @@ typedef struct {
     int32_t npos;             /* -1: call shape is not checked */
     int32_t shape_row;
     PyObject *kwnames;        /* owned tuple of str or NULL */
-    PyObject *consts;         /* owned tuple: (slot, object) pairs */
-    PyObject *anchor;         /* owned empty dict whose tag never changes: holds what CONST roots pin */
+    PyObject *consts;         /* owned tuple: the values of slots 1, 2, ... */
+    PyObject *anchor;         /* owned empty dict in slot 0; its tag never changes, so it pins what holds for constants */
+    PyObject *keys;           /* owned list: the keys of the instructions */
     PyObject *twin;           /* owned callable or NULL: twin(args, kwnames, row) compares in debug mode */
+    Lookup *lookups;
+    TensorCheck **tensors;    /* each spec once */
+    int32_t tensor_count;
     Scratch *scratch;
     bool busy;
 } Program;
@@ -62,17 +82,19 @@ typedef struct {
 extern PyTypeObject Program_Type;
 extern PyTypeObject Compiled_Type;
 
-/* A run's view: the program, its scratch, the call's arguments. */
+/* A run's view: where it writes, and the call's arguments. */
 typedef struct {
+    PyObject **values;
     Scratch *scratch;
     PyObject *const *args;
-    Py_ssize_t nargs;
 } Run;
 
 #define HIT (-1)
 
-/* run.c: HIT with new references to the loads in `out`, or the failing row. Raises nothing. */
-int32_t program_run(Program *program, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **out);
+/* run.c: HIT with the loads in `out`, or the failing row. Raises nothing.
+ * The loads are new references, unless `borrow` and program->max_owned is 0. */
+int32_t program_run(Program *program, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **out,
+                    bool borrow);
 Scratch *scratch_new(const Program *program);
 void scratch_free(Scratch *scratch);
 
@@ -80,16 +102,20 @@ void scratch_free(Scratch *scratch);
 PyObject *program_opcodes(void);
 int program_compare(Program *program, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, int32_t row);
 
+/* pack.c: instructions as arrays of numbers and a list of keys become a program's code. */
+int program_pack(Program *program, const int32_t *numbers, Py_ssize_t length);
+void program_unpack(Program *program);
+
 /* constants.c */
 bool constant_plain(PyObject *object);
 bool constant_same(PyObject *object, PyObject *key);
 int constants_init(PyObject *torch);
 
 /* tensor.c: the verified layout of tensors, and one packed spec. */
-typedef struct TensorCheck TensorCheck;
 int tensor_init(PyObject *torch, void *library);
 TensorCheck *tensor_check_new(PyObject *spec);
 bool tensor_check(PyObject *tensor, const TensorCheck *check);
+bool tensor_check_equal(const TensorCheck *left, const TensorCheck *right);
 void tensor_check_free(TensorCheck *check);
 PyObject *tensor_raw(PyObject *module, PyObject *tensor);
 PyObject *tensor_set_twin(PyObject *module, PyObject *function);
@@ -98,7 +124,6 @@ bool tensor_layout_verified(void);
 PyObject *tensor_mode(PyObject *module, PyObject *ignored);
 
 /* state.c: torch's global state as a few words. */
-typedef struct StateCheck StateCheck;
 int state_init(PyObject *torch, void *library);
 StateCheck *state_check_new(PyObject *snapshot);
 bool state_check(const StateCheck *check);
@@ -109,9 +134,8 @@ int function_modes_off(void);
 void function_modes_restore(int before);
 
 /* distinct.c */
-typedef struct Distinct Distinct;
 Distinct *distinct_new(PyObject *key, int32_t slots);
-bool distinct_check(Distinct *distinct, PyObject *const *values);
+bool distinct_check(Distinct *distinct, const Scratch *scratch);
 void distinct_free(Distinct *distinct);
 
 /* attribute.c */

@@ -7,78 +7,72 @@
 #include "entry.h"
 
 static inline PyObject *
-load_ARG(const Run *run, Instr *in)
+load_ARG(const Run *run, const Instr *in)
 {
     return run->args[in->arg];
 }
 
-/* NULL is no failure here: the instance has no dict, or keeps its values inline (see load_ATTR). */
 static inline PyObject *
-load_FIELDS(const Run *run, Instr *in)
+load_CLASSFIELDS(const Run *run, const Instr *in)
 {
-    return instance_dict(run->scratch->values[in->src]);
-}
-
-static inline PyObject *
-load_CLASSFIELDS(const Run *run, Instr *in)
-{
-    PyObject *object = run->scratch->values[in->src];
+    PyObject *object = run->values[in->src];
     return PyType_Check(object) ? ((PyTypeObject *)object)->tp_dict : NULL;
 }
 
 static inline PyObject *
-load_DICT(const Run *run, Instr *in)
+load_DICT(const Run *run, const Instr *in)
 {
-    return dict_load(run->scratch->values[in->src]);
+    return dict_load(run->values[in->src]);
 }
 
+/* The instance dict is in slot `arg`; NULL there means the instance has none, or keeps its values inline. */
 static inline PyObject *
-find_attribute(const Run *run, Instr *in, Find *found)
+find_attribute(const Run *run, const Instr *in, Find *found)
 {
-    PyObject *dict = run->scratch->values[in->arg];
+    PyObject *dict = run->values[in->arg];
     if (dict != NULL) {
-        return dict_find(dict, in->key, in->hash, &in->hint, found);
+        return dict_find(dict, in->lookup->key, in->lookup->hash, &in->lookup->hint, found);
     }
-    return inline_find(run->scratch->values[in->src], in->key, in->hash, &in->hint, found);
+    return inline_find(run->values[in->src], in->lookup->key, in->lookup->hash, &in->lookup->hint, found);
 }
 
 static inline PyObject *
-load_ATTR(const Run *run, Instr *in)
+load_ATTR(const Run *run, const Instr *in)
 {
     Find found;
     return find_attribute(run, in, &found);
 }
 
 static inline PyObject *
-load_KEY(const Run *run, Instr *in)
+load_KEY(const Run *run, const Instr *in)
 {
     Find found;
-    PyObject *dict = run->scratch->values[in->src];
-    return PyDict_Check(dict) ? dict_find(dict, in->key, in->hash, &in->hint, &found) : NULL;
+    PyObject *dict = run->values[in->src];
+    return PyDict_Check(dict) ? dict_find(dict, in->lookup->key, in->lookup->hash, &in->lookup->hint, &found) : NULL;
 }
 
 static inline PyObject *
-load_CLASSITEM(const Run *run, Instr *in)
+load_CLASSITEM(const Run *run, const Instr *in)
 {
     return load_KEY(run, in);
 }
 
 static inline PyObject *
-load_GETATTR(const Run *run, Instr *in)
+load_GETATTR(const Run *run, const Instr *in)
 {
-    return attribute_load(run->scratch->values[in->src], in->key, run->scratch);
+    return attribute_load(run->values[in->src], in->key, run->scratch);
 }
 
 static inline PyObject *
-load_TYPE(const Run *run, Instr *in)
+load_TYPE(const Run *run, const Instr *in)
 {
-    return (PyObject *)Py_TYPE(run->scratch->values[in->src]);
+    return (PyObject *)Py_TYPE(run->values[in->src]);
 }
 
 static inline PyObject *
-load_ITEM(const Run *run, Instr *in)
+load_ITEM(const Run *run, const Instr *in)
 {
-    PyObject *object = run->scratch->values[in->src];
+    PyObject *object = run->values[in->src];
     if (PyTuple_Check(object)) {
         return in->arg < PyTuple_GET_SIZE(object) ? PyTuple_GET_ITEM(object, in->arg) : NULL;
     }
@@ -86,59 +80,59 @@ load_ITEM(const Run *run, Instr *in)
 }
 
 static inline PyObject *
-load_ORDER(const Run *run, Instr *in)
+load_ORDER(const Run *run, const Instr *in)
 {
-    return order_load(run->scratch->values[in->src], run->scratch);
+    return order_load(run->values[in->src], run->scratch);
 }
 
 static inline PyObject *
-load_SEQ(const Run *run, Instr *in)
+load_SEQ(const Run *run, const Instr *in)
 {
-    return sequence_load(run->scratch->values[in->src], in->arg, run->scratch);
+    return sequence_load(run->values[in->src], in->arg, run->scratch);
 }
 
 static inline PyObject *
-load_CELL(const Run *run, Instr *in)
+load_CELL(const Run *run, const Instr *in)
 {
-    PyObject *cell = run->scratch->values[in->src];
+    PyObject *cell = run->values[in->src];
     return PyCell_Check(cell) ? PyCell_GET(cell) : NULL;
 }
 
 static inline PyObject *
-load_PART(const Run *run, Instr *in)
+load_PART(const Run *run, const Instr *in)
 {
-    return part_load(run->scratch->values[in->src], in->key, run->scratch);
+    return part_load(run->values[in->src], in->key, run->scratch);
 }
 
 static inline bool
-check_TYPE_IS(const Run *run, Instr *in)
+check_TYPE_IS(const Run *run, const Instr *in)
 {
-    return (PyObject *)Py_TYPE(run->scratch->values[in->src]) == in->key;
+    return (PyObject *)Py_TYPE(run->values[in->src]) == in->key;
 }
 
 static inline bool
-check_TYPE_VERSION(const Run *run, Instr *in)
+check_TYPE_VERSION(const Run *run, const Instr *in)
 {
-    PyObject *object = run->scratch->values[in->src];
+    PyObject *object = run->values[in->src];
     return PyType_Check(object) && in->number != 0 && (Py_ssize_t)type_tag((PyTypeObject *)object) == in->number;
 }
 
 static inline bool
-check_IS(const Run *run, Instr *in)
+check_IS(const Run *run, const Instr *in)
 {
-    return run->scratch->values[in->src] == in->key;
+    return run->values[in->src] == in->key;
 }
 
 static inline bool
-check_EQ(const Run *run, Instr *in)
+check_EQ(const Run *run, const Instr *in)
 {
-    return constant_same(run->scratch->values[in->src], in->key);
+    return constant_same(run->values[in->src], in->key);
 }
 
 static inline bool
-check_LEN(const Run *run, Instr *in)
+check_LEN(const Run *run, const Instr *in)
 {
-    return raw_length(run->scratch->values[in->src]) == in->number;
+    return raw_length(run->values[in->src]) == in->number;
 }
 
 static inline bool
@@ -152,9 +146,9 @@ ordered_keys_match(PyObject *order, PyObject *keys)
 }
 
 static inline bool
-check_KEYS(const Run *run, Instr *in)
+check_KEYS(const Run *run, const Instr *in)
 {
-    PyObject *dict = run->scratch->values[in->src], *key, *value;
+    PyObject *dict = run->values[in->src], *key, *value;
     if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(in->key)) {
         return false;
     }
@@ -171,19 +165,19 @@ check_KEYS(const Run *run, Instr *in)
 }
 
 static inline bool
-check_NO_KEY(const Run *run, Instr *in)
+check_NO_KEY(const Run *run, const Instr *in)
 {
     Find found;
-    PyObject *dict = run->scratch->values[in->src];
+    PyObject *dict = run->values[in->src];
     if (!PyDict_Check(dict)) {
         return false;
     }
-    dict_find(dict, in->key, in->hash, &in->hint, &found);
+    dict_find(dict, in->lookup->key, in->lookup->hash, &in->lookup->hint, &found);
     return found == FIND_ABSENT;
 }
 
 static inline bool
-check_NO_ATTR(const Run *run, Instr *in)
+check_NO_ATTR(const Run *run, const Instr *in)
 {
     Find found;
     find_attribute(run, in, &found);
@@ -191,23 +185,23 @@ check_NO_ATTR(const Run *run, Instr *in)
 }
 
 static inline bool
-check_TENSOR(const Run *run, Instr *in)
+check_TENSOR(const Run *run, const Instr *in)
 {
-    return tensor_check(run->scratch->values[in->src], in->data);
+    return tensor_check(run->values[in->src], in->tensor);
 }
 
 static inline bool
-check_CODE_IS(const Run *run, Instr *in)
+check_CODE_IS(const Run *run, const Instr *in)
 {
-    PyObject *object = run->scratch->values[in->src];
+    PyObject *object = run->values[in->src];
     return PyFunction_Check(object) && PyFunction_GET_CODE(object) == in->key;
 }
 
 /* The hook dicts of one module lie in consecutive slots. */
 static inline bool
-check_HOOKS(const Run *run, Instr *in)
+check_HOOKS(const Run *run, const Instr *in)
 {
-    PyObject **dicts = run->scratch->values + in->src;
+    PyObject **dicts = run->values + in->src;
     for (int32_t i = 0; i < in->arg; i++) {
         if (!PyDict_Check(dicts[i]) || PyDict_GET_SIZE(dicts[i]) != 0) {
             return false;
@@ -217,23 +211,23 @@ check_HOOKS(const Run *run, Instr *in)
 }
 
 static inline bool
-check_EMPTY_CELL(const Run *run, Instr *in)
+check_EMPTY_CELL(const Run *run, const Instr *in)
 {
-    PyObject *cell = run->scratch->values[in->src];
+    PyObject *cell = run->values[in->src];
     return PyCell_Check(cell) && PyCell_GET(cell) == NULL;
 }
 
 static inline bool
-check_SAME(const Run *run, Instr *in)
+check_SAME(const Run *run, const Instr *in)
 {
-    return run->scratch->values[in->src] == run->scratch->values[in->arg];
+    return run->values[in->src] == run->values[in->arg];
 }
 
 /* Without key the value is a weak reference; with a weak reference as key the value is its target. */
 static inline bool
-check_ALIVE(const Run *run, Instr *in)
+check_ALIVE(const Run *run, const Instr *in)
 {
-    PyObject *object = run->scratch->values[in->src];
+    PyObject *object = run->values[in->src];
     PyObject *reference = in->key == Py_None ? object : in->key;
     if (!PyWeakref_Check(reference)) {
         return false;
@@ -243,15 +237,15 @@ check_ALIVE(const Run *run, Instr *in)
 }
 
 static inline bool
-check_STATE(const Run *Py_UNUSED(run), Instr *in)
+check_STATE(const Run *Py_UNUSED(run), const Instr *in)
 {
-    return state_check(in->data);
+    return state_check(in->state);
 }
 
 static inline bool
-check_DISTINCT(const Run *run, Instr *in)
+check_DISTINCT(const Run *run, const Instr *in)
 {
-    return distinct_check(in->data, run->scratch->values);
+    return distinct_check(in->distinct, run->scratch);
 }
 
 #endif

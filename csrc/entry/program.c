@@ -20,137 +20,53 @@ program_opcodes(void)
     return table;
 }
 
-/* Instructions that may make new references, at most one each. */
-static bool
-makes_reference(const Instr *in)
+/* Copies a list of ints below `limit`; the caller owns the array. */
+static int32_t *
+copy_numbers(PyObject *list, long limit, int32_t *count)
 {
-    switch (in->op) {
-    case OP_GETATTR:
-    case OP_ORDER:
-    case OP_SEQ:
-    case OP_PART:
-    case OP_KEYS:
-        return true;
-    case OP_TENSOR:
-        return !tensor_layout_verified();
-    default:
-        return false;
-    }
-}
-
-/* Turns the key into what the instruction needs at run time. */
-static int
-prepare(Instr *in, int32_t slots)
-{
-    switch (in->op) {
-    case OP_ATTR:
-    case OP_KEY:
-    case OP_CLASSITEM:
-    case OP_NO_KEY:
-    case OP_NO_ATTR:
-        in->hash = PyObject_Hash(in->key);
-        return in->hash == -1 ? -1 : 0;
-    case OP_LEN:
-    case OP_TYPE_VERSION:
-        in->number = PyLong_AsSsize_t(in->key);
-        return in->number == -1 && PyErr_Occurred() ? -1 : 0;
-    case OP_TENSOR:
-        in->data = tensor_check_new(in->key);
-        return in->data == NULL ? -1 : 0;
-    case OP_STATE:
-        in->data = state_check_new(in->key);
-        return in->data == NULL ? -1 : 0;
-    case OP_DISTINCT:
-        in->data = distinct_new(in->key, slots);
-        return in->data == NULL ? -1 : 0;
-    case OP_KEYS:
-        if (!PyTuple_Check(in->key)) {
-            PyErr_SetString(PyExc_TypeError, "KEYS takes a tuple");
-            return -1;
-        }
-        return 0;
-    default:
-        return 0;
-    }
-}
-
-static void
-release(Instr *in)
-{
-    if (in->data != NULL) {
-        if (in->op == OP_TENSOR) {
-            tensor_check_free(in->data);
-        }
-        else if (in->op == OP_STATE) {
-            state_check_free(in->data);
-        }
-        else if (in->op == OP_DISTINCT) {
-            distinct_free(in->data);
-        }
-    }
-    in->data = NULL;
-    Py_CLEAR(in->key);
-}
-
-static bool
-in_range(const Instr *in, int32_t slots, Py_ssize_t length, Py_ssize_t at)
-{
-    bool second = in->op == OP_ATTR || in->op == OP_NO_ATTR || in->op == OP_SAME;
-    bool slots_fit = in->dst >= 0 && in->dst < slots && in->src >= 0 && in->src < slots && in->arg >= 0;
-    return in->op < OP_COUNT && slots_fit && (!second || in->arg < slots)
-           && (in->op != OP_TAG || (in->arg > at && in->arg <= length))
-           && (in->op != OP_HOOKS || in->src + in->arg <= slots);
-}
-
-/* Packs (op, dst, src, arg, key, row) tuples. */
-static int
-pack(Program *program, PyObject *code)
-{
-    Py_ssize_t length = PyList_GET_SIZE(code);
-    program->code = PyMem_Calloc(length + 1, sizeof(Instr));
-    if (program->code == NULL) {
+    *count = (int32_t)PyList_GET_SIZE(list);
+    int32_t *numbers = PyMem_Calloc(*count + 1, sizeof(int32_t));
+    if (numbers == NULL) {
         PyErr_NoMemory();
+        return NULL;
+    }
+    for (int32_t i = 0; i < *count; i++) {
+        long number = PyLong_AsLong(PyList_GET_ITEM(list, i));
+        if (number < 0 || number >= limit) {
+            PyErr_SetString(PyExc_ValueError, "number out of range");
+            PyMem_Free(numbers);
+            return NULL;
+        }
+        numbers[i] = (int32_t)number;
+    }
+    return numbers;
+}
+
+static int
+fill(Program *program, Py_buffer *code, PyObject *targets, PyObject *loads)
+{
+    program->loads = copy_numbers(loads, program->slots, &program->load_count);
+    program->targets = copy_numbers(targets, INT32_MAX, &program->tags);
+    program->anchor = PyDict_New();
+    if (program->loads == NULL || program->targets == NULL || program->anchor == NULL) {
         return -1;
     }
-    for (Py_ssize_t i = 0; i < length; i++) {
-        Instr *in = &program->code[i];
-        PyObject *item = PyList_GET_ITEM(code, i), *key;
-        if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "biiiOi", &in->op, &in->dst, &in->src, &in->arg, &key, &in->row)) {
-            return -1;
-        }
-        in->key = Py_NewRef(key);
-        program->length = (int32_t)i + 1;
-        if (!in_range(in, program->slots, length, i)) {
-            PyErr_Format(PyExc_ValueError, "instruction %zd is out of range", i);
-            return -1;
-        }
-        if (prepare(in, program->slots) < 0) {
-            return -1;
-        }
-        if (in->op == OP_ARG && in->arg >= program->min_args) {
-            program->min_args = in->arg + 1;
-        }
-        program->max_owned += makes_reference(in);
-    }
-    return 0;
-}
-
-static int
-pack_loads(Program *program, PyObject *loads)
-{
-    program->load_count = (int32_t)PyList_GET_SIZE(loads);
-    program->loads = PyMem_Calloc(program->load_count + 1, sizeof(int32_t));
-    if (program->loads == NULL) {
-        PyErr_NoMemory();
+    if (code->len % (5 * sizeof(int32_t)) != 0 || PyTuple_GET_SIZE(program->consts) >= program->slots) {
+        PyErr_SetString(PyExc_ValueError, "malformed program");
         return -1;
     }
-    for (int32_t i = 0; i < program->load_count; i++) {
-        long slot = PyLong_AsLong(PyList_GET_ITEM(loads, i));
-        if (slot < 0 || slot >= program->slots) {
-            PyErr_SetString(PyExc_ValueError, "no such slot");
-            return -1;
-        }
-        program->loads[i] = (int32_t)slot;
+    if (program_pack(program, code->buf, code->len / (Py_ssize_t)(5 * sizeof(int32_t))) < 0) {
+        return -1;
+    }
+    Py_ssize_t names = program->kwnames == NULL ? 0 : PyTuple_GET_SIZE(program->kwnames);
+    if (program->npos >= 0 && program->min_args > program->npos + names) {
+        PyErr_SetString(PyExc_ValueError, "the call shape has fewer arguments than the program reads");
+        return -1;
+    }
+    program->scratch = scratch_new(program);
+    if (program->scratch == NULL) {
+        PyErr_NoMemory();
+        return -1;
     }
     return 0;
 }
@@ -158,51 +74,34 @@ pack_loads(Program *program, PyObject *loads)
 static PyObject *
 program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"code", "slots", "consts", "loads", "npos", "kwnames", "shape_row", NULL};
-    PyObject *code, *consts, *loads, *kwnames = Py_None;
+    static char *names[] = {"code", "keys", "targets", "slots", "consts", "loads", "npos", "kwnames", "shape_row", NULL};
+    PyObject *keys, *targets, *consts, *loads, *kwnames = Py_None;
+    Py_buffer code;
     int slots, npos = -1, shape_row = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!iO!O!|iOi", names, &PyList_Type, &code, &slots, &PyTuple_Type, &consts,
-                                     &PyList_Type, &loads, &npos, &kwnames, &shape_row)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*O!O!iO!O!|iOi", names, &code, &PyList_Type, &keys, &PyList_Type, &targets,
+                                     &slots, &PyTuple_Type, &consts, &PyList_Type, &loads, &npos, &kwnames, &shape_row)) {
         return NULL;
     }
     Program *program = (Program *)type->tp_alloc(type, 0);
-    if (program == NULL) {
-        return NULL;
+    if (program != NULL) {
+        program->slots = slots;
+        program->npos = npos;
+        program->shape_row = shape_row;
+        program->kwnames = PyTuple_Check(kwnames) ? Py_NewRef(kwnames) : NULL;
+        program->consts = Py_NewRef(consts);
+        program->keys = PyList_GetSlice(keys, 0, PyList_GET_SIZE(keys));
+        if (program->keys == NULL || fill(program, &code, targets, loads) < 0) {
+            Py_CLEAR(program);
+        }
     }
-    program->slots = slots;
-    program->npos = npos;
-    program->shape_row = shape_row;
-    program->kwnames = PyTuple_Check(kwnames) ? Py_NewRef(kwnames) : NULL;
-    program->consts = Py_NewRef(consts);
-    program->anchor = PyDict_New();
-    if (program->anchor == NULL || PyTuple_GET_SIZE(consts) >= slots) {
-        PyErr_SetString(PyExc_ValueError, "too few slots");
-        goto error;
-    }
-    if (pack(program, code) < 0 || pack_loads(program, loads) < 0) {
-        goto error;
-    }
-    if (npos >= 0 && program->min_args > npos + (program->kwnames == NULL ? 0 : PyTuple_GET_SIZE(program->kwnames))) {
-        PyErr_SetString(PyExc_ValueError, "the call shape has fewer arguments than the program reads");
-        goto error;
-    }
-    program->scratch = scratch_new(program);
-    if (program->scratch == NULL) {
-        PyErr_NoMemory();
-        goto error;
-    }
+    PyBuffer_Release(&code);
     return (PyObject *)program;
-error:
-    Py_DECREF(program);
-    return NULL;
 }
 
 static int
 program_traverse(Program *program, visitproc visit, void *arg)
 {
-    for (int32_t i = 0; i < program->length; i++) {
-        Py_VISIT(program->code[i].key);
-    }
+    Py_VISIT(program->keys);
     Py_VISIT(program->kwnames);
     Py_VISIT(program->consts);
     Py_VISIT(program->anchor);
@@ -210,17 +109,14 @@ program_traverse(Program *program, visitproc visit, void *arg)
     return 0;
 }
 
-/* Breaks cycles; only an unreachable program is cleared, so nothing runs it any more. */
+/* Breaks cycles. The call shape is made impossible, so that whatever still reaches the program gets a miss. */
 static int
 program_clear(Program *program)
 {
-    int32_t length = program->length;
-    program->length = 0;
-    program->load_count = 0;
     program->npos = INT32_MAX;
-    for (int32_t i = 0; i < length; i++) {
-        release(&program->code[i]);
-    }
+    program->load_count = 0;
+    program_unpack(program);
+    Py_CLEAR(program->keys);
     Py_CLEAR(program->kwnames);
     Py_CLEAR(program->consts);
     Py_CLEAR(program->anchor);
@@ -233,8 +129,8 @@ program_dealloc(Program *program)
 {
     PyObject_GC_UnTrack(program);
     program_clear(program);
-    PyMem_Free(program->code);
     PyMem_Free(program->loads);
+    PyMem_Free(program->targets);
     scratch_free(program->scratch);
     Py_TYPE(program)->tp_free(program);
 }
@@ -279,7 +175,7 @@ program_run_method(Program *program, PyObject *arguments)
         return NULL;
     }
     PyObject **items = ((PyListObject *)loads)->ob_item;
-    int32_t row = program_run(program, ((PyTupleObject *)args)->ob_item, nargs, names, items);
+    int32_t row = program_run(program, ((PyTupleObject *)args)->ob_item, nargs, names, items, false);
     if (program_compare(program, ((PyTupleObject *)args)->ob_item, nargs, names, row) < 0) {
         Py_DECREF(loads);
         return NULL;
@@ -308,7 +204,7 @@ PyTypeObject Program_Type = {
     .tp_name = "stator._entry.GuardProgram",
     .tp_basicsize = sizeof(Program),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "GuardProgram(code, slots, consts, loads, npos=-1, kwnames=None, shape_row=0)",
+    .tp_doc = "GuardProgram(code, keys, targets, slots, consts, loads, npos=-1, kwnames=None, shape_row=0)",
     .tp_new = program_new,
     .tp_dealloc = (destructor)program_dealloc,
     .tp_traverse = (traverseproc)program_traverse,

@@ -9,7 +9,7 @@ scratch_new(const Program *program)
         return NULL;
     }
     scratch->values = PyMem_Calloc(program->slots + 1, sizeof(PyObject *));
-    scratch->tags = PyMem_Calloc(program->slots + 1, sizeof(uint64_t));
+    scratch->tags = PyMem_Calloc(program->tags + 1, sizeof(uint64_t));
     scratch->owned = PyMem_Calloc(program->max_owned + 1, sizeof(PyObject *));
     if (scratch->values == NULL || scratch->tags == NULL || scratch->owned == NULL) {
         scratch_free(scratch);
@@ -60,87 +60,101 @@ shape_matches(const Program *program, Py_ssize_t nargs, PyObject *kwnames)
     return nargs + names >= program->min_args;
 }
 
-/* True if the dict at `src` is in the state for which the values below it are known. */
-static inline bool
-tag_known(Scratch *scratch, const Instr *in)
-{
-    PyObject *dict = scratch->values[in->src];
-    return dict != NULL && dict_tag(dict) == scratch->tags[in->src];
-}
-
-#define CASE_LOAD(name)                                     \
-    case OP_##name:                                         \
-        value = load_##name(run, in);                       \
-        if (value == NULL && OP_##name != OP_FIELDS) {      \
-            return in->row;                                 \
-        }                                                   \
-        scratch->values[in->dst] = value;                   \
+#define CASE_LOAD(name)                    \
+    case OP_##name:                        \
+        value = load_##name(run, in);      \
+        if (value == NULL) {               \
+            goto fail;                     \
+        }                                  \
+        run->values[in->dst] = value;      \
         break;
 
 #define CASE_CHECK(name)              \
     case OP_##name:                   \
         if (!check_##name(run, in)) { \
-            return in->row;           \
+            goto fail;                \
         }                             \
         break;
 
+/* Flow:
+ *   INSTANCE  checks the class of `src` (if there is a key), puts its dict into `dst`, then does as TAG
+ *   TAG       if the dict is not in the state seen last, runs the block behind the tag; until that is through,
+ *             the values below are in between, so no tag may vouch for them
+ *   TAGGED    ends such a block: remembers the state, goes back */
 static int32_t
-execute(Program *program, const Run *run)
+execute(const Program *program, const Run *run)
 {
     Scratch *scratch = run->scratch;
     PyObject *value;
-    Instr *const end = program->code + program->length;
-    for (Instr *in = program->code; in < end; in++) {
+    const Instr *in = program->code;
+    for (;; in++) {
         switch ((Op)in->op) {
             LOAD_OPS(CASE_LOAD)
             CHECK_OPS(CASE_CHECK)
+        case OP_INSTANCE:
+            value = run->values[in->src];
+            if (in->key != NULL && (PyObject *)Py_TYPE(value) != in->key) {
+                goto fail;
+            }
+            value = run->values[in->dst] = instance_dict(value);
+            if (value == NULL || dict_tag(value) != scratch->tags[in->arg]) {
+                scratch->tags[in->arg] = 0;
+                in = program->code + program->targets[in->arg] - 1;
+            }
+            break;
         case OP_TAG:
-            value = scratch->values[in->src];
-            if (value != NULL && !PyDict_Check(value)) {
-                return in->row;
+            value = run->values[in->src];
+            if (!PyDict_Check(value)) {
+                goto fail;
             }
-            if (tag_known(scratch, in)) {
-                in = program->code + in->arg - 1;
-            }
-            else {
-                /* Until TAGGED, the values below are in between: no tag may vouch for them. */
-                scratch->tags[in->src] = 0;
+            if (dict_tag(value) != scratch->tags[in->arg]) {
+                scratch->tags[in->arg] = 0;
+                in = program->code + program->targets[in->arg] - 1;
             }
             break;
         case OP_TAGGED:
-            value = scratch->values[in->src];
-            scratch->tags[in->src] = value == NULL ? 0 : dict_tag(value);
+            value = run->values[in->src];
+            scratch->tags[in->arg] = value == NULL ? 0 : dict_tag(value);
+            scratch->changes++;
+            in = program->code + in->dst - 1;
             break;
+        case OP_END:
+            return HIT;
         case OP_COUNT:
             Py_UNREACHABLE();
         }
     }
-    return HIT;
+fail:
+    return program->rows[in - program->code];
 }
 
 static inline void
-take_loads(const Program *program, const Scratch *scratch, PyObject **out)
+give_loads(const Program *program, const Scratch *scratch, PyObject **out, bool borrow)
 {
     for (int32_t i = 0; i < program->load_count; i++) {
-        out[i] = Py_NewRef(scratch->values[program->loads[i]]);
+        out[i] = scratch->values[program->loads[i]];
+    }
+    for (int32_t i = 0; !borrow && i < program->load_count; i++) {
+        Py_INCREF(out[i]);
     }
 }
 
 /* For programs whose loads make objects: no collection (it could run finalizers) and no shared scratch in between. */
 static int32_t
-run_carefully(Program *program, Run *run, PyObject **out)
+run_carefully(Program *program, PyObject *const *args, PyObject **out)
 {
     bool nested = program->busy;
     Scratch *scratch = nested ? scratch_new(program) : program->scratch;
     if (scratch == NULL) {
         return program->shape_row;
     }
-    run->scratch = scratch;
+    Py_INCREF(program);
     program->busy = true;
     int collecting = PyGC_Disable();
-    int32_t row = execute(program, run);
+    Run run = {scratch->values, scratch, args};
+    int32_t row = execute(program, &run);
     if (row == HIT) {
-        take_loads(program, scratch, out);
+        give_loads(program, scratch, out, false);
     }
     if (collecting) {
         PyGC_Enable();
@@ -154,25 +168,23 @@ run_carefully(Program *program, Run *run, PyObject **out)
     if (nested) {
         scratch_free(scratch);
     }
+    Py_DECREF(program);
     return row;
 }
 
 int32_t
-program_run(Program *program, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **out)
+program_run(Program *program, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **out, bool borrow)
 {
     if (!shape_matches(program, nargs, kwnames)) {
         return program->shape_row;
     }
-    Run run = {program->scratch, args, nargs};
     if (program->max_owned > 0) {
-        Py_INCREF(program);
-        int32_t row = run_carefully(program, &run, out);
-        Py_DECREF(program);
-        return row;
+        return run_carefully(program, args, out);
     }
+    Run run = {program->scratch->values, program->scratch, args};
     int32_t row = execute(program, &run);
     if (row == HIT) {
-        take_loads(program, program->scratch, out);
+        give_loads(program, program->scratch, out, borrow);
     }
     return row;
 }

@@ -276,6 +276,17 @@ tensor_check_new(PyObject *spec)
     return check;
 }
 
+/* True if both ask for the same; which spec object they came from does not matter. */
+bool
+tensor_check_equal(const TensorCheck *left, const TensorCheck *right)
+{
+    size_t count = left->dims < 0 ? 0 : (left->strided ? 2 : 1) * (size_t)left->dims;
+    return left->cls == right->cls && left->keys == right->keys && left->facts == right->facts && left->dims == right->dims
+           && left->strided == right->strided && left->direct == right->direct
+           && left->requires_grad == right->requires_grad && left->leaf == right->leaf
+           && memcmp(left->wanted, right->wanted, count * sizeof(int64_t)) == 0;
+}
+
 void
 tensor_check_free(TensorCheck *check)
 {

@@ -1,6 +1,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from typing_extensions import Buffer
+
 OPCODES: dict[str, int]
 
 class GuardProgram:
@@ -9,7 +11,9 @@ class GuardProgram:
     slots: int
     def __init__(
         self,
-        code: list[tuple[int, int, int, int, Any, int]],
+        code: Buffer,
+        keys: list[Any],
+        targets: list[int],
         slots: int,
         consts: tuple[Any, ...],
         loads: list[int],

@@ -1,7 +1,8 @@
-"""Comparing heaps: is one object graph a copy of another, with the same sharing, and do two of them share anything mutable?"""
+"""Comparing heaps: is one object graph a copy of another, with the same sharing, and what do two of them share?"""
 
 import collections
 import gc
+import sys
 import types
 
 import torch
@@ -9,10 +10,29 @@ import torch
 from stator.emit import Emitter
 
 SHAREABLE = (
-    int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented), range, type,
-    types.ModuleType, types.BuiltinFunctionType, types.CodeType, types.FunctionType, types.CellType,
-    types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
-    torch.Tensor, torch.dtype, torch.device,
+    int,
+    float,
+    complex,
+    bool,
+    str,
+    bytes,
+    type(None),
+    type(...),
+    type(NotImplemented),
+    range,
+    type,
+    types.ModuleType,
+    types.BuiltinFunctionType,
+    types.CodeType,
+    types.FunctionType,
+    types.CellType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    torch.Tensor,
+    torch.dtype,
+    torch.device,
 )
 
 
@@ -34,7 +54,10 @@ def dict_of(obj):
     return None
 
 
-FUNCTION = "__code__ __globals__ __name__ __qualname__ __doc__ __module__ __defaults__ __kwdefaults__ __annotations__ __closure__"
+FUNCTION = (
+    "__code__ __globals__ __name__ __qualname__ __doc__ __module__ "
+    "__defaults__ __kwdefaults__ __annotations__ __closure__"
+)
 FIELDS = {
     types.FunctionType: FUNCTION.split(),
     types.MethodType: ["__func__", "__self__"],
@@ -75,7 +98,9 @@ def parts(obj):
         yield collections.defaultdict.__dict__["default_factory"].__get__(obj)
     for base, names in FIELDS.items():
         if base in type.mro(cls):
-            yield from (base.__dict__[name].__get__(obj) if name in base.__dict__ else getattr(obj, name) for name in names)
+            yield from (
+                base.__dict__[name].__get__(obj) if name in base.__dict__ else getattr(obj, name) for name in names
+            )
     for _, value in slots_of(obj):
         yield value
     namespace = dict_of(obj)
@@ -87,9 +112,13 @@ def parts(obj):
 
 
 def is_shareable(obj, depth=0):
-    if type(obj) in (tuple, frozenset) and depth < 20:
+    if type(obj) is dict and "__name__" in obj:
+        return sys.modules[obj["__name__"]].__dict__ is obj
+    if type(obj) in (tuple, frozenset, torch.Size) and depth < 20:
         return all(is_shareable(item, depth + 1) for item in obj)
-    return any(base in SHAREABLE for base in type.mro(type(obj))) or (not gc.is_tracked(obj) and type(obj) not in (dict, bytearray))
+    return any(base in SHAREABLE for base in type.mro(type(obj))) or (
+        not gc.is_tracked(obj) and type(obj) not in (dict, bytearray)
+    )
 
 
 def compare(left, right, known=()):
@@ -105,7 +134,9 @@ def compare(left, right, known=()):
             if id(a) not in ids:
                 shared.append(a)
             continue
-        assert type(a) is type(b) or type.__dict__["__name__"].__get__(type(a)) == type.__dict__["__name__"].__get__(type(b)), where
+        assert type(a) is type(b) or type.__dict__["__name__"].__get__(type(a)) == type.__dict__["__name__"].__get__(
+            type(b)
+        ), where
         if id(a) in forth or id(b) in back:
             if type(a) in (str, int, float, complex, bytes):
                 continue

@@ -97,7 +97,11 @@ LATE = {"list": list.append, "silent list": list.append}
 LEAVES = [None, True, 3, -7, 2.5, float("inf"), "text", b"bytes", 10**60, ..., int, len, (1, 2)]
 
 nodes = st.lists(
-    st.tuples(st.sampled_from(sorted(KINDS)), st.lists(st.integers(0, 30), max_size=4), st.lists(st.integers(0, 30), max_size=2)),
+    st.tuples(
+        st.sampled_from(sorted(KINDS)),
+        st.lists(st.integers(0, 30), max_size=4),
+        st.lists(st.integers(0, 30), max_size=2),
+    ),
     min_size=1,
     max_size=14,
 )

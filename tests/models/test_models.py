@@ -16,7 +16,7 @@ from tests.models.zoo import ZOO, make
 TOLERANCE = {"eager": None, "aot_eager": 1e-5, "inductor": 1e-4}
 INDUCTOR = ("mlp", "llama")
 COMPILATIONS = ("graphs", "recompiles", "graph_breaks", "frames_captured", "frames_skipped")
-CASES = [(name, backend) for backend in ("eager", "aot_eager") for name in ZOO]
+CASES: list[Any] = [(name, backend) for backend in ("eager", "aot_eager") for name in ZOO]
 CASES += [pytest.param(name, "inductor", marks=pytest.mark.inductor) for name in INDUCTOR]
 
 

@@ -69,14 +69,16 @@ _EMBEDDED = frozenset(
         types.CodeType, re.Pattern, struct.Struct,
         decimal.Decimal, fractions.Fraction, uuid.UUID, zoneinfo.ZoneInfo,
         datetime.date, datetime.timedelta, datetime.timezone,
-        typing.TypeVar, typing.ParamSpec, typing.ForwardRef, type(typing.Optional), type(typing.Generator), type(typing.Tuple),  # noqa: UP006
-        type(typing.Callable), type(dataclasses.MISSING), type(dataclasses.KW_ONLY), dataclasses._FIELD_BASE,
+        typing.TypeVar, typing.ParamSpec, typing.ForwardRef, type(typing.Optional), type(typing.Generator),
+        type(typing.Tuple), type(typing.Callable),  # noqa: UP006
+        type(dataclasses.MISSING), type(dataclasses.KW_ONLY), vars(dataclasses)["_FIELD_BASE"],
         torch.dtype, torch.device, torch.layout, torch.memory_format, torch.qscheme, torch.finfo, torch.iinfo,
         torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops._OpNamespace,
     )
 )  # fmt: skip
 
 Inside = Callable[[object], bool]
+_CAPSULE: type = type(datetime.datetime_CAPI)
 
 
 def _belongs_to_class(obj: Any, inside: Inside) -> bool:
@@ -86,7 +88,7 @@ def _belongs_to_class(obj: Any, inside: Inside) -> bool:
 def _is_free_builtin(obj: Any, inside: Inside) -> bool:
     """Functions of C modules, and class methods of outside classes; a method bound to an instance is no constant."""
     owner = obj.__self__
-    if owner is None or type(owner) is types.ModuleType:
+    if owner is None or type(owner) is _CAPSULE or raw.is_a(owner, types.ModuleType):
         return True
     return raw.is_a(owner, type) and not inside(owner)
 
@@ -95,8 +97,24 @@ def _is_outside(obj: object, inside: Inside) -> bool:
     return not inside(obj)
 
 
-# Types whose instances are constants under a condition (exact type).
-_CONDITIONAL: dict[int, Callable[[Any, Inside], bool]] = {
+def is_module_namespace(obj: dict[str, Any]) -> bool:
+    """The `__dict__` of an imported module, which is global whoever imported it."""
+    name = dict.get(obj, "__name__")
+    module = sys.modules.get(name) if type(name) is str else None
+    return module is not None and raw.instance_dict(module)[0] is obj
+
+
+def _is_outside_class(obj: Any, inside: Inside) -> bool:
+    return not raw.flags(obj) & raw.HEAP_TYPE or not inside(obj)
+
+
+def _has_outside_class(obj: object, inside: Inside) -> bool:
+    return not inside(type(obj))
+
+
+# Types whose instances are constants under a condition; it also holds for subclasses.
+_CONDITIONS: dict[int, Callable[[Any, Inside], bool]] = {
+    id(type): _is_outside_class,
     id(types.FunctionType): _is_outside,
     id(types.CellType): _is_outside,
     id(types.ModuleType): _is_outside,
@@ -107,10 +125,11 @@ _CONDITIONAL: dict[int, Callable[[Any, Inside], bool]] = {
     id(types.GetSetDescriptorType): _belongs_to_class,
     id(types.MemberDescriptorType): _belongs_to_class,
     id(types.ClassMethodDescriptorType): _belongs_to_class,
+    id(enum.Enum): _has_outside_class,
 }
-
-# Base classes all of whose instances are constants, unless the class itself was made during capture.
-_FAMILIES: tuple[type, ...] = (enum.Enum,)
+if (_numpy := sys.modules.get("numpy")) is not None:
+    for _cls in (_numpy.number, _numpy.bool_, _numpy.dtype, _numpy.ufunc):
+        _CONDITIONS[id(_cls)] = _has_outside_class
 
 
 def is_constant(obj: object, inside: Inside) -> bool:
@@ -118,14 +137,10 @@ def is_constant(obj: object, inside: Inside) -> bool:
     cls = type(obj)
     if id(cls) in _EMBEDDED:
         return True
-    condition = _CONDITIONAL.get(id(cls))
-    if condition is not None:
-        return condition(obj, inside)
-    if raw.derives(cls, type) or raw.derives(cls, types.ModuleType):
-        return not inside(obj)
-    return any(raw.derives(cls, family) for family in _families()) and not inside(cls)
-
-
-def _families() -> tuple[type, ...]:
-    numpy = sys.modules.get("numpy")
-    return _FAMILIES if numpy is None else (*_FAMILIES, numpy.number, numpy.bool_, numpy.dtype)
+    if cls is dict:
+        return is_module_namespace(obj)  # type: ignore[arg-type]
+    for step in raw.mro(cls):
+        condition = _CONDITIONS.get(id(step))
+        if condition is not None:
+            return condition(obj, inside)
+    return False

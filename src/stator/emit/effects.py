@@ -189,10 +189,6 @@ def _change_random(target: Target, old: Any, new: Any) -> None:
 # The table.
 
 
-def _pairs(method: Any) -> Callable[[Any], Pairs]:
-    return lambda obj: [*method(obj)]
-
-
 def _read_defaultdict(obj: Any) -> tuple[Any, Pairs]:
     return defaultdict.__dict__["default_factory"].__get__(obj), [*dict.items(obj)]
 
@@ -204,8 +200,8 @@ ROWS: dict[int, tuple[Any, Callable[[Any], Any], Callable[[Target, Any, Any], No
     id(base): (base, read, change)
     for base, read, change in (
         (list, lambda obj: [*list.__iter__(obj)], _change_list),
-        (dict, _pairs(dict.items), _change_dict),
-        (OrderedDict, _pairs(OrderedDict.items), _change_dict),
+        (dict, lambda obj: [*dict.items(obj)], _change_dict),
+        (OrderedDict, raw.ordered_items, _change_dict),
         (defaultdict, _read_defaultdict, _change_defaultdict),
         (set, lambda obj: [*set.__iter__(obj)], _change_set),
         (deque, lambda obj: [*deque.__iter__(obj)], _change_deque),

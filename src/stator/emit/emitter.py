@@ -1,4 +1,4 @@
-"""Writes the source of an entry function: from a heap of example objects, code that makes an equal heap on every run."""
+"""Writes the source of entry functions: from a heap of example objects, code that makes an equal heap on every run."""
 
 from __future__ import annotations
 
@@ -97,10 +97,9 @@ class Emitter:
         return self._resolve(obj) is not None
 
     def shares(self, owner: object, namespace: object) -> bool:
-        if id(namespace) in self._met or self.resolved(namespace):
+        if id(namespace) in self._met or self._owners.setdefault(id(namespace), owner) is not owner:
             return True
-        self._owners[id(namespace)] = owner
-        return False
+        return self.resolved(namespace)
 
     # Naming.
 
@@ -202,7 +201,7 @@ class Emitter:
             self._body.add(Line(self._text(fill, slot)))
 
     def _frozen(self, obj: object, plan: Plan) -> Slot:
-        """A tuple of literals reads better written out; the compiler would merge a second equal one, so that is embedded."""
+        """A tuple of literals is written out; the compiler would merge a second equal one, so that one is embedded."""
         if type(obj) is tuple and all(self._slots[id(part.obj)].literal for part in parts_of(plan.make)):
             text = "".join(f if isinstance(f, str) else self._slots[id(f.obj)].name for f in _text_and_parts(plan.make))
             if len(text) <= atoms.LONGEST_LITERAL and self._tuples.setdefault(text, obj) is obj:

@@ -14,6 +14,27 @@ def advanced(iterator: Iterator[Any], steps: int) -> Iterator[Any]:
     return iterator
 
 
+class Nothing:
+    """A sequence without items, known only by its `__getitem__`."""
+
+    def __getitem__(self, index: int) -> Any:
+        raise IndexError
+
+
+def ended_calls() -> Iterator[Any]:
+    """An `iter(function, sentinel)` that has met its sentinel."""
+    iterator = iter(int, 0)
+    next(iterator, None)
+    return iterator
+
+
+def ended_items() -> Iterator[Any]:
+    """An exhausted iterator over an object with `__getitem__`."""
+    iterator: Iterator[Any] = iter(Nothing())
+    next(iterator, None)
+    return iterator
+
+
 def dead_reference() -> weakref.ref[Any]:
     """A weak reference whose object is gone."""
     return weakref.ref(set())

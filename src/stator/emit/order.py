@@ -40,7 +40,7 @@ def components(roots: Iterable[int], edges: Callable[[int], Sequence[int]]) -> I
             if walk:
                 low[walk[-1][0]] = min(low[walk[-1][0]], low[node])
             if low[node] == number[node]:
-                at = open_nodes.index(node) if len(open_nodes) < 8 else _last_index(open_nodes, node)
+                at = _last_index(open_nodes, node)
                 component = open_nodes[at:]
                 del open_nodes[at:]
                 is_open.difference_update(component)
@@ -89,14 +89,15 @@ def schedule(members: Sequence[int], plans: dict[int, Plan], objects: dict[int, 
 
 
 def _split(members: Sequence[int], plans: dict[int, Plan]) -> set[int]:
-    """The objects whose creation expressions lead back to themselves: they are created bare and filled later."""
+    """Objects to create bare and fill later: their creation leads back to themselves or reads contents in the cycle."""
     inside = set(members)
-    edges = {node: [id(part.obj) for part in parts_of(plans[node].make) if id(part.obj) in inside] for node in members}
-    found: set[int] = set()
+    parts = {node: [part for part in parts_of(plans[node].make) if id(part.obj) in inside] for node in members}
+    edges = {node: [id(part.obj) for part in found] for node, found in parts.items()}
+    split = {node for node, found in parts.items() if any(part.contents for part in found)}
     for component in components(members, edges.__getitem__):
         if len(component) > 1 or component[0] in edges[component[0]]:
-            found.update(component)
-    return found
+            split.update(component)
+    return split
 
 
 def _link(index: int, step: Step, makes: dict[int, int], fills: dict[int, list[int]], plans: dict[int, Plan]) -> None:
@@ -140,12 +141,7 @@ def _sorted(steps: list[Step], culprit: object) -> list[Step]:
     ready = [index for index in waiting if not (steps[index].hard or steps[index].own or steps[index].deep)]
     while waiting:
         if not ready:
-            relaxed = next((index for index in waiting if not steps[index].hard and not steps[index].own), None)
-            if relaxed is None:
-                raise CannotRebuild(
-                    culprit, "it is part of a cycle of objects that cannot be created before each other"
-                )
-            ready.append(relaxed)
+            ready.append(_relaxed(steps, waiting, culprit))
         released: list[int] = []
         for index in ready:
             if index not in waiting:
@@ -161,3 +157,11 @@ def _sorted(steps: list[Step], culprit: object) -> list[Step]:
                         released.append(follower)
         ready = released
     return ordered
+
+
+def _relaxed(steps: list[Step], waiting: Iterable[int], culprit: object) -> int:
+    """Contents are read in a circle: go on where the least is missing. It was missing when the program did it, too."""
+    possible = [index for index in waiting if not steps[index].hard]
+    if not possible:
+        raise CannotRebuild(culprit, "it is part of a cycle of objects that cannot be created before each other")
+    return min(possible, key=lambda index: (len(steps[index].own), len(steps[index].deep)))

@@ -1,4 +1,4 @@
-"""The words of recipes: a plan tells how one object is created and filled, in pieces of source with holes for others."""
+"""The words of recipes: a plan tells how one object is made and filled, in pieces of source with holes for others."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def hole(obj: object) -> Fragment:
     if kind is Part or kind is Const or kind is Self:
         return obj  # type: ignore[return-value]
     if kind is Source:
-        return str.__str__(obj)  # type: ignore[arg-type]
+        return str.__str__(obj)
     return Part(obj)
 
 

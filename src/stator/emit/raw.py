@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import keyword
 import types
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Container, Iterator
 from typing import Any
 
@@ -22,10 +24,17 @@ HEAP_TYPE = 1 << 9
 IMMUTABLE_TYPE = 1 << 8
 MANAGED_DICT = 1 << 4
 POINTER = 8
+_RESERVED = frozenset((*keyword.kwlist, "__debug__"))
 ABSENT: Any = type("Absent", (), {"__slots__": (), "__repr__": lambda self: "ABSENT"})()
 
 # Types whose attribute access is CPython's generic one, although they carry slot wrappers of their own.
-_GENERIC_ATTRIBUTES = (object, BaseException, types.FunctionType, types.SimpleNamespace)
+_GENERIC_ATTRIBUTES = frozenset(
+    id(cls)
+    for cls in (
+        *(object, BaseException, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset),
+        *(deque, OrderedDict, defaultdict, functools.partial, types.FunctionType, types.SimpleNamespace),
+    )
+)
 DATA_DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
@@ -97,6 +106,12 @@ def slots(obj: object, solid: type) -> Iterator[tuple[Any, object]]:
                 continue
 
 
+def ordered_items(obj: Any) -> list[tuple[Any, Any]]:
+    """Items of an OrderedDict in its own order. Nothing but its iterator tells the order, and that hashes the keys."""
+    values = {id(key): value for key, value in dict.items(obj)}
+    return [(key, values[id(key)]) for key in OrderedDict.__iter__(obj)]
+
+
 def dict_descriptor(cls: type) -> Any:
     """The C descriptor of the instance `__dict__`, whatever class attributes hide it, or None."""
     for step in mro(cls):
@@ -124,18 +139,22 @@ def is_data_descriptor(value: object) -> bool:
 
 def _is_generic(cls: type, method: str) -> bool:
     wrapper = lookup(cls, method)
-    return type(wrapper) is types.WrapperDescriptorType and any(
-        wrapper.__objclass__ is step for step in _GENERIC_ATTRIBUTES
-    )
+    return type(wrapper) is types.WrapperDescriptorType and id(wrapper.__objclass__) in _GENERIC_ATTRIBUTES
 
 
 def is_name(name: object) -> bool:
-    return type(name) is str and name.isidentifier() and not keyword.iskeyword(name)
+    """Can name be written after a dot? Other alphabets are normalised by the parser, so they cannot."""
+    return type(name) is str and name.isascii() and name.isidentifier() and name not in _RESERVED
 
 
 def stores_plainly(cls: type, name: object) -> bool:
     """Does `x.name = v` do nothing but put v into the instance `__dict__`?"""
-    if not is_name(name) or not _is_generic(cls, "__setattr__") or not _is_generic(cls, "__delattr__"):
+    if (
+        not dictoffset(cls)
+        or not is_name(name)
+        or not _is_generic(cls, "__setattr__")
+        or not _is_generic(cls, "__delattr__")
+    ):
         return False
     found = lookup(cls, name)  # type: ignore[arg-type]
     return found is ABSENT or not is_data_descriptor(found)

@@ -1,4 +1,4 @@
-"""The table of recipes, one row per type with C state of its own; Python subclasses share the row of their solid base."""
+"""The table of recipes: one row per type with C state; subclasses made in Python share the row of their solid base."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def plan_for(obj: object, heap: Heap) -> Plan:
     whole = WHOLE.get(id(solid))
     if whole is not None:
         return whole(obj, solid, heap)
-    recipe = ROWS.get(id(solid), recipes_library.build_other)
+    recipe: Recipe = ROWS.get(id(solid), recipes_library.build_other)
     return recipe(obj, solid, heap).then(recipes_instances.state(obj, solid, heap))

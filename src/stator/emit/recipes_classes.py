@@ -1,12 +1,13 @@
 """Recipes for classes and modules made during capture.
 
 `type.__new__` runs no metaclass code, but it calls `__set_name__` of attributes and `__init_subclass__` of bases.
-Attributes with `__set_name__` are therefore put in afterwards; classes below a base with `__init_subclass__` are refused.
+So attributes with `__set_name__` are put in afterwards, and classes below a base with `__init_subclass__` are refused.
 """
 
 from __future__ import annotations
 
 import _abc
+import abc
 import types
 import typing
 from typing import Any
@@ -18,6 +19,7 @@ from .recipes_instances import state
 
 # Their `__init_subclass__` only derives attributes from the class itself.
 _HARMLESS_BASES = (object, typing.Generic)
+_ABC_DATA: type = type(vars(abc.ABC)["_abc_impl"])
 _SET = Const(type.__setattr__)
 
 
@@ -25,30 +27,33 @@ def build_class(obj: type, solid: type, heap: Heap) -> Plan:
     for step in raw.mro(obj)[1:]:
         if "__init_subclass__" in raw.class_dict(step) and not any(step is base for base in _HARMLESS_BASES):
             raise CannotRebuild(obj, f"making it again would run __init_subclass__ of {raw.class_name(step)}")
-    attributes = _attributes(obj)
-    late = [name for name, value in attributes.items() if raw.lookup(type(value), "__set_name__") is not raw.ABSENT]
-    movable = [name for name, value in attributes.items() if name not in late and not _is_fixed(name, value, heap)]
-    finish = _finish(obj)
+    early, after = _attributes(obj)
+    late = [name for name, value in early.items() if raw.lookup(type(value), "__set_name__") is not raw.ABSENT]
+    movable = [name for name, value in early.items() if name not in late and not _is_fixed(name, value, heap)]
     return Plan(
-        _new(obj, attributes, late),
-        [*_put(attributes, late), *finish],
-        bare=_new(obj, attributes, [*late, *movable]),
-        rest=_put(attributes, movable),
+        _new(obj, early, late),
+        [*_put(early, late), *_put(after, [*after]), *_finish(obj)],
+        bare=_new(obj, early, [*late, *movable]),
+        rest=_put(early, movable),
     )
 
 
-def _attributes(obj: type) -> dict[str, object]:
-    """The class `__dict__` without what `type.__new__` and ABCMeta put there."""
+def _attributes(obj: type) -> tuple[dict[str, object], dict[str, object]]:
+    """The class `__dict__` without what `type.__new__` and ABCMeta put there: before and after that."""
     members = {name for name, _ in raw.slot_members(obj)}
     names = raw.class_dict(obj)
     if members and members != _declared_slots(obj, names.get("__slots__")):
         raise CannotRebuild(obj, "its __slots__ no longer tell which slots it has")
-    attributes = {}
+    early: dict[str, object] = {}
+    after: dict[str, object] = {}
+    found = early
     for name, value in names.items():
-        made_by_type = type(value) in raw.DATA_DESCRIPTORS and value.__objclass__ is obj
-        if not made_by_type and name not in ("__abstractmethods__", "_abc_impl"):
-            attributes[name] = value
-    return attributes
+        is_made_by_type = type(value) in raw.DATA_DESCRIPTORS and value.__objclass__ is obj
+        if is_made_by_type or (name == "__doc__" and value is None):
+            found = after
+        elif name not in ("__abstractmethods__", "_abc_impl"):
+            found[name] = value
+    return early, after
 
 
 def _declared_slots(obj: type, slots: object) -> set[str]:
@@ -92,7 +97,7 @@ def _put(attributes: dict[str, object], names: list[str]) -> list[Piece]:
 
 def _finish(obj: type) -> list[Piece]:
     names = raw.class_dict(obj)
-    if type(names.get("_abc_impl")) is _abc._abc_data:
+    if type(names.get("_abc_impl")) is _ABC_DATA:
         if _abc._get_dump(obj)[0]:
             raise CannotRebuild(obj, "classes are registered as its virtual subclasses")
         return [piece("{0}({1})", Const(_abc._abc_init), SELF)]

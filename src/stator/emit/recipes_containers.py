@@ -125,8 +125,7 @@ def build_dict(obj: Any, solid: type, heap: Heap) -> Plan:
 
 
 def build_ordered_dict(obj: Any, solid: type, heap: Heap) -> Plan:
-    # The order of an OrderedDict is its own list of keys, not the dict's order.
-    items = [*OrderedDict.items(obj)]
+    items = raw.ordered_items(obj)
     if type(obj) is not OrderedDict:
         insert = Const(OrderedDict.__setitem__)
         return Plan(

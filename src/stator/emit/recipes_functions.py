@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import operator
-import sys
 import types
 from collections.abc import Iterable
 from typing import Any
 
-from . import raw
-from .plan import SELF, CannotRebuild, Const, Heap, Piece, Plan, dict_of, keywords_of, listing, piece, tuple_of
+from . import atoms, raw
+from .plan import SELF, CannotRebuild, Const, Heap, Part, Piece, Plan, dict_of, keywords_of, listing, piece, tuple_of
 from .recipes_containers import create
 
 # Functions.
@@ -18,7 +18,12 @@ from .recipes_containers import create
 
 def build_function(obj: types.FunctionType, solid: type, heap: Heap) -> Plan:
     code, namespace, closure = obj.__code__, obj.__globals__, obj.__closure__
-    space = namespace if heap.resolved(namespace) or _is_inside_namespace(namespace, heap) else Const(namespace)
+    # Globals are nearly always a module's real dict; for others the caller says whether capture made them.
+    is_made = not atoms.is_module_namespace(namespace) and heap.inside(namespace)
+    space: object = namespace if is_made or heap.resolved(namespace) else Const(namespace)
+    if is_made and namespace.get("__builtins__") is not builtins.__dict__:
+        # A function takes its builtins from the globals when it is made.
+        space = Part(namespace, contents="__builtins__" in namespace)
     arguments: list[object] = [Const(code), space]
     if closure:
         arguments += [obj.__name__, obj.__defaults__, closure]
@@ -27,17 +32,11 @@ def build_function(obj: types.FunctionType, solid: type, heap: Heap) -> Plan:
     elif obj.__name__ != code.co_name:
         arguments += [obj.__name__]
     make = piece("{0}({1})", Const(types.FunctionType), listing(arguments))
-    fills = [piece(f"{{0}}.{name} = {{1}}", SELF, value) for name, value in _function_attributes(obj)]
+    fills = [piece(f"{{0}}.{name} = {{1}}", SELF, value) for name, value in _function_attributes(obj, is_made)]
     return Plan(make, fills)
 
 
-def _is_inside_namespace(namespace: dict[str, Any], heap: Heap) -> bool:
-    """Globals are nearly always a module's real dict. Else the caller says whether capture made them."""
-    module = sys.modules.get(namespace.get("__name__", ""))
-    return (module is None or raw.instance_dict(module)[0] is not namespace) and heap.inside(namespace)
-
-
-def _function_attributes(obj: types.FunctionType) -> Iterable[tuple[str, object]]:
+def _function_attributes(obj: types.FunctionType, is_made: bool) -> Iterable[tuple[str, object]]:
     """Attributes that differ from what FunctionType derives from code and globals."""
     code = obj.__code__
     documented = code.co_consts[0] if code.co_consts and isinstance(code.co_consts[0], str) else None
@@ -45,7 +44,7 @@ def _function_attributes(obj: types.FunctionType) -> Iterable[tuple[str, object]
         yield "__qualname__", obj.__qualname__
     if obj.__doc__ is not documented:
         yield "__doc__", obj.__doc__
-    if obj.__module__ != obj.__globals__.get("__name__"):
+    if is_made or obj.__module__ != obj.__globals__.get("__name__"):
         yield "__module__", obj.__module__
     if obj.__kwdefaults__ is not None:
         yield "__kwdefaults__", obj.__kwdefaults__
@@ -74,19 +73,20 @@ def build_method(obj: types.MethodType, solid: type, heap: Heap) -> Plan:
 def build_builtin_method(obj: Any, solid: type, heap: Heap) -> Plan:
     """`[].append`: the C descriptor of that name, bound to the rebuilt owner."""
     owner = obj.__self__
-    cls = owner if raw.is_a(owner, type) else type(owner)
-    for step in raw.mro(cls):
+    for step in raw.mro(type(owner)):
         descriptor = raw.class_dict(step).get(obj.__name__)
-        if type(descriptor) is types.MethodDescriptorType and descriptor.__get__(owner, cls) == obj:
+        if type(descriptor) is types.MethodDescriptorType and descriptor.__get__(owner) == obj:
             return Plan(piece("{0}({1})", Const(descriptor.__get__), owner))
-        if type(descriptor) is types.ClassMethodDescriptorType and raw.is_a(owner, type):
+    for step in raw.mro(owner) if raw.is_a(owner, type) else ():
+        descriptor = raw.class_dict(step).get(obj.__name__)
+        if type(descriptor) is types.ClassMethodDescriptorType:
             return Plan(piece("{0}(None, {1})", Const(descriptor.__get__), owner))
     raise CannotRebuild(obj, f"no method {obj.__name__!r} of C code is found on its owner's class")
 
 
 def build_method_wrapper(obj: types.MethodWrapperType, solid: type, heap: Heap) -> Plan:
     descriptor = raw.class_dict(obj.__objclass__)[obj.__name__]
-    return Plan(piece("{0}({1}, {2})", Const(descriptor.__get__), obj.__self__, type(obj.__self__)))
+    return Plan(piece("{0}({1})", Const(descriptor.__get__), obj.__self__))
 
 
 def build_descriptor(obj: Any, solid: type, heap: Heap) -> Plan:

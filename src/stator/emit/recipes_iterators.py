@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import raw
-from .makers import advanced
+from .makers import Nothing, advanced, ended_calls, ended_items
 from .plan import SELF, CannotRebuild, Const, Heap, Part, Plan, Recipe, listing, piece
 
 _OUT_OF_STEP = "the container changed while it was being iterated"
@@ -64,9 +64,11 @@ def _reversed(start: Callable[[Any], Any], kinds: tuple[type, ...]) -> Recipe:
 
 def build_getitem_iterator(obj: Any, solid: type, heap: Heap) -> Plan:
     _, (sequence, *_), *state = obj.__reduce__()
-    if state and raw.lookup(type(sequence), "__iter__") is not raw.ABSENT:
+    if not state:
+        return Plan(piece("{0}()", Const(ended_items)))
+    if raw.lookup(type(sequence), "__iter__") is not raw.ABSENT:
         raise CannotRebuild(obj, "its class has an __iter__ of its own now")
-    fills = [piece("{0}.__setstate__({1})", SELF, state[0])] if state and state[0] else []
+    fills = [piece("{0}.__setstate__({1})", SELF, state[0])] if state[0] else []
     return Plan(piece("{0}({1})", Const(iter), sequence), fills)
 
 
@@ -177,6 +179,13 @@ def build_repeat(obj: Any, solid: type, heap: Heap) -> Plan:
     return Plan(piece("{0}({1})", Const(maker), listing(arguments)))
 
 
+def build_calls(obj: Any, solid: type, heap: Heap) -> Plan:
+    _, arguments = obj.__reduce__()
+    if len(arguments) != 2:
+        return Plan(piece("{0}()", Const(ended_calls)))
+    return Plan(piece("{0}({1})", Const(iter), listing(arguments)))
+
+
 def build_pairwise(obj: Any, solid: type, heap: Heap) -> Plan:
     inner = gc.get_referents(obj)
     if len(inner) > 1:
@@ -274,7 +283,7 @@ ROWS: dict[type, Any] = {
     itertools.repeat: build_repeat,
     itertools.pairwise: build_pairwise,
     _GROUPER: refuse_group,
-    type(iter(int, 1)): build_repeat,
-    type(iter(type("Sequence", (), {"__getitem__": lambda self, index: index})())): build_getitem_iterator,
+    type(iter(int, 1)): build_calls,
+    type(iter(Nothing())): build_getitem_iterator,
     _TUPLE_GETTER: build_repeat,
 }

@@ -54,7 +54,7 @@ def build_struct_sequence(obj: Any, solid: type, heap: Heap) -> Plan:
     hidden = raw.lookup(solid, "__reduce__")(obj)[1][1]
     arguments: list[object] = [tuple_of(tuple.__iter__(obj))]
     template = "{0}({1}, {2})" if hidden else "{0}({1})"
-    return Plan(piece(template, type(obj), *arguments, hidden))
+    return Plan(piece(template, type(obj), *arguments, hidden), frozen=True)
 
 
 # Mutable ones.
@@ -106,9 +106,11 @@ def build_reference(obj: Any, solid: type, heap: Heap) -> Plan:
 
 def build_ndarray(obj: Any, solid: type, heap: Heap) -> Plan:
     """numpy arrays that own their memory; a view would have to share it."""
-    if type(obj) is not solid or obj.base is not None or obj.dtype.hasobject:
+    owns_memory = obj.base is None and not obj.dtype.hasobject
+    if not owns_memory or type(obj) is not solid:
         raise CannotRebuild(obj, "an array that shares memory or holds objects cannot be copied alone")
-    return Plan(piece("{0}.copy({1})", Const(obj.copy("K")), "K"))
+    kept: Any = solid.copy(obj, "K")
+    return Plan(piece("{0}.copy({1})", Const(kept), "K"))
 
 
 # Everything else.
@@ -119,14 +121,16 @@ def build_other(obj: Any, solid: type, heap: Heap) -> Plan:
     if raw.derives(solid, tuple) and "n_sequence_fields" in raw.class_dict(solid):
         return build_struct_sequence(obj, solid, heap)
     if type(obj) is not solid:
+        if raw.basicsize(solid) == raw.basicsize(object):
+            return Plan(create(solid, obj))
         raise CannotRebuild(obj, f"its class extends {raw.class_name(solid)}, a C type without a recipe")
     maker, arguments, state = _reduction(obj, solid)
     if maker is copyreg.__newobj__:  # type: ignore[attr-defined]
         make = piece("{0}({1})", Const(raw.lookup(solid, "__new__")), listing(arguments))
-    elif maker is solid or type(maker) is types.BuiltinFunctionType:
+    elif maker is solid:
         make = piece("{0}({1})", Const(maker), listing(Part(argument, contents=True) for argument in arguments))
     else:
-        raise CannotRebuild(obj, "its reduction goes through Python code")
+        raise CannotRebuild(obj, "its reduction makes something else")
     if state is None:
         return Plan(make)
     if type(raw.lookup(solid, "__setstate__")) is not types.MethodDescriptorType:
@@ -181,7 +185,9 @@ _REFUSED: dict[type, str] = {
 
 ROWS: dict[type, Any] = {
     **{cls: refuse(why) for cls, why in _REFUSED.items()},
+    datetime.date: build_frozen,
     datetime.datetime: build_frozen,
+    datetime.timedelta: build_frozen,
     datetime.time: build_frozen,
     types.GenericAlias: build_frozen,
     types.UnionType: build_union,

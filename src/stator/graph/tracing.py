@@ -21,7 +21,7 @@ class LazyContext(TracingContext):
     @property
     def fake_mode(self) -> Any:
         if self._fake_mode is None:
-            self._fake_mode = static_mode(self._inputs)
+            self._fake_mode, self._fakes = static_mode(self._inputs)
         return self._fake_mode
 
     @fake_mode.setter
@@ -29,16 +29,14 @@ class LazyContext(TracingContext):
         self._fake_mode = mode
 
 
-def static_mode(inputs: Sequence[Any]) -> Any:
-    """A fake mode that knows the inputs already, with all sizes fixed."""
+def static_mode(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """A fake mode that knows the inputs already, with all sizes fixed, as long as somebody holds their fakes."""
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv  # heavy
 
     mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True)
-    for value in inputs:
-        if isinstance(value, torch.Tensor):
-            mode.from_tensor(value, static_shapes=True)
-    return mode
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    return mode, [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
 
 
 @contextmanager

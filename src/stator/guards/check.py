@@ -13,7 +13,7 @@ from stator import _entry
 from stator._entry import OPCODES
 from stator.guards import state
 from stator.guards.constant import same
-from stator.guards.path import Path, describe_object, immutable_base, instance_dict
+from stator.guards.path import Path, describe_object, immutable_base, instance_dict, key_is_safe
 from stator.guards.tensor_spec import TensorSpec, fits
 
 HOOK_DICTS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -82,7 +82,7 @@ def _keys(value: Any, key: Any) -> bool:
 
 
 def _no_key(value: Any, key: Any) -> bool:
-    return isinstance(value, dict) and not dict.__contains__(value, key)
+    return isinstance(value, dict) and key_is_safe(value, key) and not dict.__contains__(value, key)
 
 
 def _no_attr(value: Any, key: Any) -> bool:

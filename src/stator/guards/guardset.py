@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from stator._entry import GuardProgram
-from stator.guards import check as checks
 from stator.guards.check import CALL_SHAPE, DISTINCT, PRESENT, SAME, STATE, Check, show
+from stator.guards.emitter import Emitter
 from stator.guards.path import Missing, Path
 from stator.guards.state import StateSnapshot
-from stator.guards.tree import Emitter, Instruction, Tree, split_distinct
+from stator.guards.tree import Node, Tree
 
 DEBUG = os.environ.get("STATOR_DEBUG_GUARDS", "") not in ("", "0")
 
@@ -46,6 +46,11 @@ class GuardSet:
         if ident not in self._rows:
             self._rows[ident] = (path, check, key, origin)
 
+    def replace(self, path: Path, check: Check, key: Any) -> None:
+        """Gives a check another key."""
+        known = self._rows[path, check]
+        self._rows[path, check] = (path, check, key, known[3])
+
     def distinct(self, paths: Iterable[Path], origin: Any = None) -> None:
         """The values at these paths are pairwise different objects."""
         unique = tuple(dict.fromkeys(paths))
@@ -68,36 +73,29 @@ class GuardSet:
         """The program that runs all checks and hands out the values at `loads`."""
         tree = Tree()
         rows = list(self._rows.values())
-        whole = [(number, row) for number, row in enumerate(rows) if row[0] is None]
+        apart: list[tuple[list[Node], int]] = []
         for number, (path, check, key, _) in enumerate(rows):
             if path is not None:
                 tree.add(path, check, key, number)
-        for number, (_, check, paths, _) in whole:
-            if check is DISTINCT:
-                for path in paths:
-                    tree.node(path, number)
-        for number, path in enumerate(loads, len(rows)):
-            tree.node(path, number)
+            elif check is DISTINCT:
+                apart.append(([tree.node(each, number) for each in key], number))
+        outputs = [tree.node(path, number) for number, path in enumerate(loads, len(rows))]
         tree.settle()
-        code = Emitter(tree).run()
-        self._add_whole(code, whole, tree)
+        emitter = Emitter(tree)
+        shape_row = len(rows)
+        for number, (_, check, key, _) in enumerate(rows):
+            if check is STATE:
+                emitter.state(key, number)
+            elif check is CALL_SHAPE:
+                shape_row = number
+        emitter.values()
+        for nodes, number in apart:
+            emitter.distinct(nodes, number)
         npos, kwnames = self._shape or (-1, ())
-        shape_row = next((number for number, row in whole if row[1] is CALL_SHAPE), len(rows))
-        program = GuardProgram(
-            code, tree.slots, tuple(tree.const_values), [tree.nodes[path].slot for path in loads], npos, kwnames, shape_row
-        )
+        program = emitter.finish(outputs, npos, kwnames, shape_row)
         if DEBUG:
             program.twin = _Twin(self, tuple(loads))
         return program
-
-    def _add_whole(self, code: list[Instruction], whole: list[tuple[int, Row]], tree: Tree) -> None:
-        """torch's state comes first, so that a miss by it is cheap; identities come last, when all is loaded."""
-        for number, (_, check, key, _) in whole:
-            if check is STATE:
-                _insert_first(code, (STATE.opcode, 0, 0, 0, key, number))
-            elif check is DISTINCT:
-                slots = split_distinct([tree.nodes[path] for path in key])
-                code.append((DISTINCT.opcode, 0, 0, 0, slots, number))
 
     def row(self, number: int, loads: Sequence[Path] = ()) -> Row:
         """The row that a program reported by its number."""
@@ -147,15 +145,6 @@ class _Twin:
         if row >= 0 and failure is None:
             reported = self.guards.row(row, self.loads)
             raise AssertionError(f"C says miss by {_describe(reported, ())}, the twin says hit")
-
-
-def _insert_first(code: list[Instruction], instruction: Instruction) -> None:
-    """Puts an instruction in front; jump targets move along."""
-    tag = _TAG
-    code[:] = [
-        instruction,
-        *((op, dst, src, arg + 1 if op == tag else arg, key, row) for op, dst, src, arg, key, row in code),
-    ]
 
 
 def _evaluate(row: Row, args: Sequence[Any], memo: dict[Path, Any], arg_names: Sequence[str]) -> Failure | None:
@@ -214,5 +203,3 @@ def _describe(row: Row, arg_names: Sequence[str]) -> str:
 def _show_shape(npos: int, kwnames: tuple[str, ...]) -> str:
     return f"{npos} positional arguments and keywords {kwnames!r}"
 
-
-_TAG = checks.OPCODES["TAG"]

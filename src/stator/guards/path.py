@@ -11,6 +11,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from stator._entry import OPCODES
+from stator.guards.constant import is_plain
 
 IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 
@@ -65,13 +66,35 @@ def _load_dict(value: Any, _: Any) -> Any:
     return instance_dict(value)
 
 
+_BINDS_IN_C = (
+    types.MemberDescriptorType, types.GetSetDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType, types.FunctionType, staticmethod,
+)  # fmt: skip
+_ABSENT = object()
+
+
+def _class_attribute(cls: type, name: str) -> Any:
+    """The attribute as it lies in the class or a base; raises if binding it could run user code."""
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            found = base.__dict__[name]
+            if hasattr(type(found), "__get__") and not isinstance(found, _BINDS_IN_C):
+                raise AttributeError(name)
+            return found
+    return _ABSENT
+
+
 def _load_getattr(value: Any, name: str) -> Any:
-    for cls in type(value).__mro__:
-        if name in cls.__dict__:
-            attribute = cls.__dict__[name]
-            if isinstance(attribute, types.MemberDescriptorType | types.GetSetDescriptorType):
-                return attribute.__get__(value, type(value))
-            break
+    attribute = _class_attribute(type(value), name)
+    if isinstance(attribute, types.MemberDescriptorType | types.GetSetDescriptorType):
+        return attribute.__get__(value, type(value))
+    if isinstance(value, type):
+        _class_attribute(value, name)
+        default: Any = type
+    else:
+        default = object
+    if type(value).__getattribute__ is not default.__getattribute__ or hasattr(type(value), "__getattr__"):
+        raise AttributeError(name)
     return getattr(value, name)
 
 
@@ -87,7 +110,17 @@ def _load_item(value: Any, index: int) -> Any:
     return (list if isinstance(value, list) else tuple).__getitem__(value, index)
 
 
+def key_is_safe(value: dict[Any, Any], key: Any) -> bool:
+    """False if only user code could tell whether a key of the dict equals this one."""
+    plain = is_plain(key)
+    return not any(
+        stored is not key and not (plain and is_plain(stored)) and hash(stored) == hash(key) for stored in dict.__iter__(value)
+    )
+
+
 def _load_key(value: Any, key: Any) -> Any:
+    if not key_is_safe(value, key):
+        raise KeyError(key)
     return dict.__getitem__(value, key)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils import _device as torch_device
+from torch.utils._device import DeviceContext
 
 from stator import _entry
 
@@ -50,8 +50,13 @@ _LABELS = {
 }
 
 
-def _function_modes() -> tuple[type, ...]:
-    return tuple(type(torch._C._get_function_stack_at(i)) for i in range(torch._C._len_torch_function_stack()))
+def _function_modes() -> list[Any]:
+    return [torch._C._get_function_stack_at(i) for i in range(torch._C._len_torch_function_stack())]
+
+
+def _default_device(modes: list[Any]) -> torch.device | None:
+    """The default device is the one of a function mode; None stands for torch's own default."""
+    return next((mode.device for mode in reversed(modes) if type(mode) is DeviceContext), None)
 
 
 def _dispatch_modes() -> tuple[type, ...]:
@@ -69,19 +74,19 @@ def _autocast(device: str) -> tuple[bool, torch.dtype]:
 
 def snapshot() -> StateSnapshot:
     """The state of this thread now, read through torch's Python functions."""
-    function_modes = _function_modes()
+    modes = _function_modes()
     return StateSnapshot(
         grad=torch.is_grad_enabled(),
         inference=torch.is_inference_mode_enabled(),
         default_dtype=torch.get_default_dtype(),
-        default_device=torch_device.CURRENT_DEVICE if function_modes else None,
+        default_device=_default_device(modes),
         deterministic=torch.are_deterministic_algorithms_enabled(),
         deterministic_warn_only=torch.is_deterministic_algorithms_warn_only_enabled(),
         autocast_cache=torch.is_autocast_cache_enabled(),
         autocast_cpu=_autocast("cpu"),
         autocast_cuda=_autocast("cuda"),
         function_enabled=(torch._C._is_torch_function_enabled(), torch._C._is_torch_function_all_disabled()),
-        function_modes=function_modes,
+        function_modes=tuple(type(mode) for mode in modes),
         dispatch_modes=_dispatch_modes(),
         dispatch_include=torch._C._dispatch_tls_local_include_set().raw_repr(),
         dispatch_exclude=torch._C._dispatch_tls_local_exclude_set().raw_repr(),

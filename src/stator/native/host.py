@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import operator
 import types
 from typing import Any, Callable
@@ -41,8 +42,22 @@ class Host(World):
     def __init__(self) -> None:
         super().__init__()
         self.callers: dict[int, tuple[Any, Caller]] = {}
-        self.effects: list[tuple[str, tuple[Any, ...]]] = []
+        self.effects: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
+        self.gc_enabled = self.gc_enabled_before = gc.isenabled()
         self.recorder: Any = None
+
+    def defer(self, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> None:
+        """An effect that the entry function performs after the graph ran."""
+        self.effects.append((function, tuple(args), kwargs or {}))
+
+    def is_deferred(self, value: Any) -> bool:
+        return False
+
+    def snapshot(self, value: Any) -> Any:
+        return value
+
+    def class_of(self, obj: Any) -> type:
+        return type(obj)
 
     # ---- operators ------------------------------------------------------------------------------
 
@@ -254,13 +269,16 @@ def call_builtin(host: Host, f: Frame, function: Any, args: list[Any], kwargs: d
     return decided(host, f, function, args, kwargs)
 
 
+VALUE_TYPES = (int, float, complex, str, bytes, tuple, frozenset)
+
+
 def check_receiver(host: Host, function: Any, owner: Any) -> None:
     """Bound methods of outside C objects run only where the object never changes."""
     record = host.records.get(id(owner))
     if record is None or record.inner is not record.obj:
         return
     cls = type(owner)
-    if f"{cls.__module__}.{cls.__name__}" not in policy.IMMUTABLE_OUTSIDE:
+    if not isinstance(owner, VALUE_TYPES) and f"{cls.__module__}.{cls.__name__}" not in policy.IMMUTABLE_OUTSIDE:
         name = f"{cls.__name__}.{function.__name__}"
         raise host.refuse("native-outside-object", f"call of {name} on an outside object", function=name)
 

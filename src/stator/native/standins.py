@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import copyreg
+import gc
 import sys
 import types
+import weakref
 from typing import Any
 
 from stator import _frames
@@ -167,8 +170,28 @@ def stand_print(host: Host, f: Frame, function: Any, args: list[Any], kwargs: An
     if record is None or record.inner is not record.obj:
         return call_python(host, f, function, args, {**given, "file": stream})
     texts = [arg if type(arg) is str or host.is_deferred(arg) else native(f, str, arg) for arg in args]
-    host.defer("{0}", print, [host.snapshot(text) for text in texts], {**given, "file": stream})
+    host.defer(print, [host.snapshot(text) for text in texts], {**given, "file": stream})
     return None
+
+
+@standin(copyreg._slotnames)  # type: ignore[attr-defined]
+def stand_slotnames(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """Keeps its answer on the class, which is no change of the class."""
+    names = function(*args)
+    for cls in args:
+        host.refresh_types(cls)
+    return list(names)
+
+
+@standin(gc.isenabled)
+def stand_gc_isenabled(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    return host.gc_enabled
+
+
+@standin(gc.enable, gc.disable)
+def stand_gc_switch(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    host.gc_enabled = function is gc.enable
+    host.defer(function, [], None)
 
 
 def override_setattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
@@ -191,4 +214,11 @@ def override_getattribute(host: Host, f: Frame, function: Any, args: list[Any], 
 
 OVERRIDES.update(__setattr__=override_setattr, __delattr__=override_delattr, __getattribute__=override_getattribute)
 
-__all__ = ["FAILED", "_frames"]
+# Bookkeeping of weak collections: runs when some object dies, which may be one that has nothing to do with the capture.
+for _function in (weakref.WeakValueDictionary.__init__, weakref.WeakKeyDictionary.__init__, weakref.WeakSet.__init__):
+    for _constant in _function.__code__.co_consts:
+        if isinstance(_constant, types.CodeType):
+            _frames.mark_code(_constant, _frames.SKIPPED)
+_frames.mark_code(weakref.finalize.__call__.__code__, _frames.SKIPPED)
+
+__all__ = ["FAILED"]

@@ -83,8 +83,10 @@ class Assembly:
             for name, (before, now, _) in (record.extra or {}).items():
                 if now is not before:
                     effects.attribute(emitter, record.obj, name, ABSENT if now is UNBOUND else now)
-        for template, objects in host.effects:
-            emitter.statement(template, *objects)
+        for function, args, kwargs in host.effects:
+            holes = [f"{{{i}}}" for i in range(1, len(args) + 1)]
+            holes += [f"{name}={{{i}}}" for i, name in enumerate(kwargs, len(args) + 1)]
+            emitter.statement(f"{{0}}({', '.join(holes)})", function, *args, *kwargs.values())
 
     def write_name(self, emitter: Emitter, namespace: Any, name: Any, value: Any) -> None:
         if namespace.by_attribute:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import threading
 import time
@@ -70,7 +71,7 @@ class Session:
         """Why no entry fitted: the first failing guard of each."""
         values, names = flat(args, kwargs)
         failures = [guards.first_failure(values, names) for guards in self.guard_sets]
-        return [str(failure) for failure in failures if failure is not None]
+        return [failure.sentence for failure in failures if failure is not None]
 
     def refused(self, error: StatorError) -> None:
         """Not captured: an error with fullgraph, else the frame runs eagerly and the reason is recorded."""
@@ -115,12 +116,17 @@ class Session:
             positional = (host.enter_const(function.__self__), *positional)
             function = function.__func__
         machine = Machine(host)
+        if host.gc_enabled:
+            gc.disable()  # collections would run finalizers of strangers as part of the captured program
         try:
             return _frames.capture(machine.interpret, Frame, host.inside_types, function, positional, keywords)
         except StatorError:
             raise
         except Exception as error:
             raise InternalError(f"{type(error).__name__}: {error}") from error
+        finally:
+            if host.gc_enabled_before:
+                gc.enable()
 
     def assemble(self, host: TensorHost, result: Any) -> tuple[Any, Any]:
         """The guard program and the entry function."""
@@ -164,7 +170,9 @@ def run_entry(session: Session, program: Any, function: Any, args: tuple[Any, ..
     values, names = flat(args, kwargs)
     loads = program.run(values, names)
     if not isinstance(loads, list):
-        events.emit("error", text=f"a fresh entry of {session.code} does not accept the call it was captured from: {loads}")
+        failure = session.guard_sets[-1].first_failure(values, names)
+        text = failure.sentence if failure else f"row {loads}"
+        events.emit("error", text=f"a fresh entry of {session.code} does not accept the call it was captured from: {text}")
         return session.function(*args, **(kwargs or {}))
     return function(*loads)
 

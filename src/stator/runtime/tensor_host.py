@@ -15,6 +15,7 @@ from stator.guards import path as paths
 from stator.guards.check import LEN, NO_HOOKS, TENSOR
 from stator.guards.path import Path
 from stator.guards.tensor_spec import TensorSpec
+from stator.runtime.compiling import is_compiling
 from stator.native.host import CALLERS, READERS, WRITERS, Host, call_python, standin
 from stator.tensors.recorder import Recorder
 from stator.tensors.traced import TracedTensor
@@ -47,6 +48,9 @@ class TensorHost(Host):
     def __init__(self) -> None:
         super().__init__()
         self.recorder = Recorder(self.where)
+        compiler = self.namespace(vars(torch.compiler))
+        assert compiler is not None
+        compiler.values["_is_compiling_flag"] = compiler.before["_is_compiling_flag"] = True
 
     def where(self) -> Any:
         """The user's stack for a node, formatted only when somebody reads it."""
@@ -191,6 +195,7 @@ def answer(value: Any) -> Any:
     return lambda host, f, function, args, kwargs: value
 
 
+standin(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, is_compiling)(answer(True))
 standin(torch._C._get_tracing_state)(answer(None))
 standin(torch._C._log_api_usage_once)(answer(None))
 standin(torch._C._has_torch_function, torch._C._has_torch_function_unary, torch._C._has_torch_function_variadic)(answer(False))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from stator.tensors.data import replace_data
 from stator.tensors.signals import OutsideAttribute, UnsupportedOp
 from stator.tensors.targets import Target
 from stator.tensors.traced import TracedTensor
@@ -128,7 +129,10 @@ def _write_grad(recorder: Recorder, traced: TracedTensor, value: Any) -> None:
 
 
 def _write_data(recorder: Recorder, traced: TracedTensor, value: Any) -> None:
-    raise UnsupportedOp("Tensor.data", "assignment of .data is not recorded yet", "tensor-metadata")
+    real = recorder.real(traced)
+    if real is not None:
+        raise OutsideAttribute(real, "data")
+    replace_data(recorder, traced, value)
 
 
 _WRITES: dict[str, Callable[[Recorder, TracedTensor, Any], None]] = {

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from stator.tensors.signals import DataDependent
-from stator.tensors.targets import register
+from stator.tensors.targets import Handler, register, target_of
+from stator.tensors.traced import TracedTensor
 
 if TYPE_CHECKING:
     from stator.tensors.recorder import Recorder
@@ -52,6 +53,27 @@ def _row(func: Any, name: str, kind: str) -> None:
     register(func, refuse)
 
 
+def _holds_traced(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_holds_traced(item) for item in value)
+    return type(value) is TracedTensor
+
+
+def _from_data(func: Any) -> Handler:
+    """Factories that read Python data: a tensor among the data would be read too."""
+    target = target_of(func)
+    assert target is not None
+
+    def make(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if args and isinstance(args[0], (list, tuple)) and _holds_traced(args[0]):
+            raise DataDependent(f"torch.{func.__name__}")
+        return recorder.record(target, args, kwargs)
+
+    return make
+
+
+for _func in (torch.tensor, torch.as_tensor, torch.asarray):
+    register(_func, _from_data(_func))
 for _name, _kind in METHODS.items():
     _row(getattr(torch.Tensor, _name), f"Tensor.{_name}", _kind)
 for _func, _kind in FUNCTIONS.items():

@@ -143,12 +143,12 @@ class GraphState:
 
     def go_to(self, state: State) -> None:
         """Records what brings the graph into `state`."""
+        if state.dtype is not self.start.dtype:  # AOTAutograd leaves it to the running graph to look at the default
+            raise UnsupportedState("torch.set_default_dtype", "the default dtype changes")
         if (self.now.inference, self.now.autocast) != (state.inference, state.autocast):
             self._contexts(state)
         if self.now.grad != state.grad:
             self._record(torch._C._set_grad_enabled, (state.grad,), "set_grad_enabled")
-        if self.now.dtype is not state.dtype:
-            self._record(torch.set_default_dtype, (state.dtype,), "set_default_dtype")
         self.now = state
 
     def finish(self) -> None:
@@ -190,8 +190,10 @@ class GraphState:
         while len(self._entered) > depth:
             kind, before, node = self._entered.pop()
             self._record(LEAVE[kind], (node,), f"exit_{kind}")
-            restored = {"grad": before.grad} if kind == "inference" else {}
-            self.now = self.now._replace(**{kind: getattr(before, kind)}, **restored)
+            if kind == "inference":
+                self.now = self.now._replace(inference=before.inference, grad=before.grad)
+            else:
+                self.now = self.now._replace(autocast=before.autocast)
 
 
 # Node targets that change state: contexts by kind, and plain settings.
@@ -203,7 +205,7 @@ LEAVE: dict[str, Any] = {
     "autocast": autocast_mode._exit_autocast,
     "inference": grad_mode._exit_inference_mode,
 }
-SETTERS: frozenset[Any] = frozenset({torch._C._set_grad_enabled, torch.set_default_dtype})
+SETTERS: frozenset[Any] = frozenset({torch._C._set_grad_enabled})
 
 # Functions that read or change nothing but this state: they run for real while capturing.
 STATE_FUNCTIONS: frozenset[Any] = frozenset(
@@ -212,8 +214,6 @@ STATE_FUNCTIONS: frozenset[Any] = frozenset(
         torch._C._is_any_autocast_enabled,
         torch.is_grad_enabled,
         torch.is_inference_mode_enabled,
-        torch.set_default_dtype,
-        torch._C._set_default_dtype,
         torch.get_default_dtype,
         torch.is_autocast_enabled,
         torch.is_autocast_cpu_enabled,

@@ -84,23 +84,41 @@ class Plan:
 
 
 class WatchingMode(FakeTensorMode):
-    """A fake mode that notes whether the operations below a call have effects."""
+    """A fake mode that notes what the operations below a call do besides computing."""
 
-    pure = True
+    def __init__(self) -> None:
+        super().__init__(allow_non_fake_inputs=False)
+        self.watch()
+
+    def watch(self) -> None:
+        """Starts to watch one call."""
+        self.pure = True
+        self.written: set[int] = set()  # storages
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self.pure and not _is_pure(func):
+        kwargs = kwargs or {}
+        pure, writes = _nature(func)
+        if not pure:
             self.pure = False
-        return super().__torch_dispatch__(func, types, args, kwargs or {})
+        for index, name in writes:
+            value = args[index] if index < len(args) else kwargs.get(name)
+            for tensor in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(tensor, torch.Tensor):
+                    self.written.add(_storage(tensor))
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
 
 @functools.cache
-def _is_pure(func: Any) -> bool:
-    """Only known operations without effects are pure; mutation is seen by version counters."""
-    if torch.Tag.nondeterministic_seeded in func.tags:
-        return False
-    name = func._schema.name
-    return name.startswith(("aten::", "prims::")) and "_assert" not in name and "print" not in name
+def _nature(func: Any) -> tuple[bool, tuple[tuple[int, str], ...]]:
+    """Whether an operation has no effect that its schema does not tell, and the arguments it writes to."""
+    schema = func._schema
+    name = schema.name
+    known = name.startswith(("aten::", "prims::", "prim::")) and "_assert" not in name and "print" not in name
+    pure = known and torch.Tag.nondeterministic_seeded not in func.tags
+    if not schema.is_mutable:
+        return pure, ()
+    writes = [(i, arg.name) for i, arg in enumerate(schema.arguments) if arg.alias_info and arg.alias_info.is_write]
+    return pure, tuple(writes)
 
 
 class _Local(threading.local):
@@ -113,7 +131,7 @@ _local = _Local()
 def own_mode() -> WatchingMode:
     """The fake mode of this thread."""
     if _local.mode is None:
-        _local.mode = WatchingMode(allow_non_fake_inputs=False)
+        _local.mode = WatchingMode()
     return _local.mode
 
 
@@ -128,13 +146,19 @@ def propagate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors:
         ordered = [fakes[id(traced)] for traced in tensors]
         before = [meta_of(fake) for fake in ordered]
         versions = [_version(fake) for fake in ordered]
-        mode.pure = True
+        storages = [_storage(fake) for fake in ordered]
+        mode.watch()
         with quiet(func), mode:
             fake_args = substitute(args, lambda traced: fakes[id(traced)])
             fake_kwargs = substitute(kwargs, lambda traced: fakes[id(traced)])
             result = func(*fake_args, **fake_kwargs)
         hidden = hidden_writes(func, fake_args, fake_kwargs)
-        return _describe(mode.pure, func, result, ordered, before, versions, hidden)
+        mutated = tuple(
+            i
+            for i, fake in enumerate(ordered)
+            if storages[i] in mode.written or id(fake) in hidden or _version(fake) != versions[i]
+        )
+        return _describe(mode.pure, func, result, ordered, before, mutated)
 
 
 def _describe(
@@ -143,10 +167,8 @@ def _describe(
     result: Any,
     fakes: list[FakeTensor],
     before: list[Meta],
-    versions: list[int],
-    hidden: set[int],
+    mutated: tuple[int, ...],
 ) -> Plan:
-    mutated = tuple(i for i, fake in enumerate(fakes) if _version(fake) != versions[i] or id(fake) in hidden)
     after = [meta_of(fake) for fake in fakes]
     updates = tuple((i, meta) for i, meta in enumerate(after) if meta is not before[i])
     reader = _Reader(func, fakes)

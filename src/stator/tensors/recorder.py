@@ -10,7 +10,7 @@ import torch
 from torch import fx
 from torch.overrides import TorchFunctionMode
 
-from stator.tensors import attributes, finish, inputs
+from stator.tensors import attributes, data, finish, inputs
 from stator.tensors import data_dependent as data_dependent  # registers its rows
 from stator.tensors.lowering import PLAIN, lower
 from stator.tensors.memo import memo
@@ -106,10 +106,6 @@ class Recorder:
         """The outside tensor of a graph input."""
         return self._inputs.names[name]
 
-    def tensor(self, name: str) -> torch.Tensor:
-        """The outside tensor behind a graph input."""
-        return self._inputs.names[name]
-
     def takes(self, func: Any) -> bool:
         """Whether `func` is a torch operation that `call` understands, or knows why it cannot be recorded."""
         if isinstance(getattr(func, "__self__", None), InferenceGuard):
@@ -147,6 +143,10 @@ class Recorder:
         """Performs `traced.name = value`."""
         attributes.write(self, traced, name, value)
 
+    def replace_data(self, traced: TracedTensor, value: Any) -> None:
+        """`traced.data = value` for a graph input, whose caller performs the assignment outside as well."""
+        data.replace_data(self, traced, value)
+
     def record(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Records a call whose target is known."""
         if target.factory and "device" not in kwargs and (device := default_device()) is not None:
@@ -167,13 +167,9 @@ class Recorder:
                 key, node = lower(arg, found)
                 keys.append(key)
                 nodes.append(node)
-        if kwargs:
-            named, named_nodes = lower(kwargs, found)
-            keys.append(named)
-        else:
-            named_nodes = {}
+        named, named_nodes = lower(kwargs, found) if kwargs else (None, {})
         state = read_state()
-        key = (target.func, state, *keys)
+        key = (target.func, state, named, *keys)
         plan = memo.plans.get(key)
         if plan is None:
             plan = propagate(target.func, args, kwargs, found)

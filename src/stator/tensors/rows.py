@@ -77,6 +77,7 @@ _REFUSED_FUNCTIONS: dict[str, tuple[Any, ...]] = {
         torch.set_rng_state,
         torch.random.fork_rng,
     ),
+    "tensor-mode": (torch.set_default_dtype, torch.set_default_device, torch.set_default_tensor_type),
     "autograd": (torch.autograd.grad, torch.autograd.backward),
     "tensor-numpy": (torch.from_numpy, torch.frombuffer, torch.from_file, torch.to_dlpack, torch.from_dlpack),
 }

@@ -164,7 +164,7 @@ def _python(func: Any) -> Target | None:
     name = func.__name__
     if func.__module__ == "torch._tensor":
         return _method(func) if getattr(torch.Tensor, name, None) is func else None
-    return None if name.startswith("_") else _function(func, name)
+    return _function(func, name)
 
 
 def _descriptor(func: Any) -> Target | None:
@@ -214,10 +214,14 @@ def _register_operators() -> None:
             row.operator = target
             row.reflected = name in reflected.split()
     for func in _INPLACE:
-        _targets[func] = Target(func, "call_function", func, func.__name__)
+        target = _targets[func] = Target(func, "call_function", func, func.__name__)
+        method = getattr(torch.Tensor, f"__{func.__name__}__", None)
+        if method is not None:
+            row = _targets.setdefault(method, Target(method, "call_method", method.__name__, func.__name__))
+            row.operator = target
 
 
-ARITY: dict[Any, int] = {row[0]: row[1] for row in _OPERATORS}
+ARITY: dict[Any, int] = {row[0]: row[1] for row in _OPERATORS} | dict.fromkeys(_INPLACE, 2)
 _register_operators()
 
 

@@ -10,6 +10,7 @@ import torch
 
 from stator.errors import InternalError
 from stator.tensors.meta import Meta
+from stator.tensors.signals import UnsupportedOp
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -59,7 +60,7 @@ class TracedTensor(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        raise InternalError(f"{func} reached a traced tensor behind the recorder's back")
+        raise UnsupportedOp(str(func), "it reached a traced tensor past the level that is recorded")
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

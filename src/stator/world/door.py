@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import operator
+import random
 import re
 import types
 import weakref
@@ -115,6 +116,13 @@ def enter_tuple(world: World, obj: Any, path: Path) -> Any:
 
 
 def enter_frozenset(world: World, obj: Any, path: Path) -> Any:
+    if type(obj) is not frozenset:
+        world.type_info(type(obj))
+        items = enter_elements(world, obj, path)
+        if not all(map(operator.is_, items, list(frozenset.__iter__(obj)))):
+            raise unsupported("outside-type", type=type(obj).__name__)
+        world.register(obj, path)
+        return obj
     if all(type(item) in CONSTANT_TYPES for item in obj):
         return constant(world, obj, path)
     items = enter_elements(world, obj, path)
@@ -125,7 +133,7 @@ def enter_elements(world: World, obj: Any, path: Path) -> list[Any]:
     """Elements of a set in iteration order."""
     world.guards.add(path, TYPE_IS, type(obj), world.origin())
     world.guards.add(path, LEN, len(obj), world.origin())
-    return [world.enter(item, path.iter_at(i)) for i, item in enumerate(list(obj))]
+    return [world.enter(item, path.iter_at(i)) for i, item in enumerate(list(base_of(type(obj), (set, frozenset)).__iter__(obj)))]
 
 
 def enter_list(world: World, obj: Any, path: Path) -> Any:
@@ -164,22 +172,64 @@ def fill_dict(world: World, obj: Any, path: Path, inner: Any, store: Any) -> Non
     keys = list(base.keys(obj))
     if all(is_key(key) for key in keys):
         world.guards.add(path, KEYS, tuple(keys), world.origin())
-        for key in keys:
+        for i, key in enumerate(keys):
+            if type(key) not in CONSTANT_TYPES:
+                world.enter(key, path.key_at(i))
             store(inner, key, world.enter(dict.__getitem__(obj, key), path.entry(key)))
         return
-    world.guards.add(path, LEN, len(keys), world.origin())
-    for i, key in enumerate(keys):
-        if type(key).__hash__ is not object.__hash__ and not isinstance(key, (type, types.FunctionType)):
-            raise unsupported("outside-type", f"dict with a key of type {type(key).__name__}", type=type(key).__name__)
-        world.guards.add(path.key_at(i), IS, key, world.origin())
-        entered = world.enter(key, path.key_at(i))
-        store(inner, entered, world.enter(dict.__getitem__(obj, key), path.entry(key)))
+    for key in (key for key in keys if not is_key(key)):
+        raise unsupported("outside-type", f"dict with a key of type {type(key).__name__}", type=type(key).__name__)
 
 
 def is_key(key: Any) -> bool:
-    """Whether equality of the key is decided by C alone."""
+    """Whether equality of the key is decided by C alone: constants, and objects that hash by identity."""
     cls = type(key)
-    return cls in CONSTANT_TYPES or (cls is tuple and all(map(is_key, key)))
+    if cls in CONSTANT_TYPES or cls in (range, slice):
+        return True
+    if cls is tuple or cls is frozenset:
+        return all(map(is_key, key))
+    return _frames.type_lookup(cls, "__hash__") in IDENTITY_HASHES
+
+
+IDENTITY_HASHES = (object.__hash__, type.__dict__.get("__hash__"), types.BuiltinFunctionType.__hash__, Ellipsis)
+
+
+def enter_value(world: World, obj: Any, path: Path) -> Any:
+    """An instance of a subclass of an immutable builtin type: guarded by class and by the builtin value."""
+    cls = type(obj)
+    base, read = next((base, read) for base, read in VALUES.items() if issubclass(cls, base))
+    world.guards.add(path, TYPE_IS, cls, world.origin())
+    world.type_info(cls)
+    world.guards.add(path.part(base.__name__, read), EQ, read(obj), world.origin())
+    world.register(obj, path)
+    return obj
+
+
+VALUES: dict[type, Any] = {
+    int: int.__int__,
+    float: float.__float__,
+    complex: complex.__complex__,
+    str: str.__str__,
+    bytes: bytes.__bytes__,
+}
+
+
+def enter_random(world: World, obj: Any, path: Path) -> Any:
+    """A random generator: a copy in the same state, which is guarded; its final state is put back."""
+    cls = type(obj)
+    world.guards.add(path, TYPE_IS, cls, world.origin())
+    if _frames.is_heap_type(cls):
+        world.type_info(cls)
+    state = C_RANDOM.getstate(obj)
+    world.guards.add(path.part("state", C_RANDOM.getstate), EQ, state, world.origin())
+    inner = C_RANDOM.__new__(cls)
+    C_RANDOM.setstate(inner, state)
+    copy_attributes(world, obj, path, inner)
+    world.register(obj, path, inner).before = state
+    return inner
+
+
+C_RANDOM: Any = random.Random.__base__
 
 
 def enter_set(world: World, obj: Any, path: Path) -> Any:
@@ -326,6 +376,9 @@ FAMILIES: list[tuple[type, Importer]] = [
     (set, enter_set),
     (deque, enter_deque),
     (bytearray, enter_bytearray),
+    (frozenset, enter_frozenset),
+    (C_RANDOM, enter_random),
+    *((base, enter_value) for base in VALUES),
 ]
 
 

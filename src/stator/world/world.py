@@ -129,6 +129,12 @@ class World:
         if _frames.watch_type(cls):
             self.watched.append(cls)
 
+    def refresh_types(self, cls: type) -> None:
+        """The class was changed in a way that means nothing: guard the version it and its subclasses have now."""
+        for known in self.guarded_types.values():
+            if cls in type.mro(known):
+                self.guards.replace(paths.const(known), TYPE_VERSION, _entry.type_version(known))
+
     def close(self) -> None:
         """The capture is over: classes get their own slots back."""
         while self.watched:

@@ -1,0 +1,55 @@
+"""`tensor.data = other`: the tensor keeps its identity and its place in autograd, and gets the memory of another one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from stator.tensors.signals import UnsupportedOp
+from stator.tensors.targets import Target
+from stator.tensors.traced import TracedTensor
+
+if TYPE_CHECKING:
+    from stator.tensors.recorder import Recorder
+
+
+class _WithData(torch.autograd.Function):
+    """The values of one tensor, the gradient of another."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
+        return data.view_as(data)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return grads[0], None
+
+
+def with_data(tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
+    """What `tensor` is after `tensor.data = data`, as a node of a graph."""
+    result: torch.Tensor = _WithData.apply(tensor, data)
+    return result
+
+
+_WITH_DATA = Target(with_data, "call_function", with_data, "with_data")
+_DETACH = Target(torch.Tensor.detach, "call_method", "detach", "data")
+
+
+def replace_data(recorder: Recorder, traced: TracedTensor, value: Any) -> None:
+    """Performs `traced.data = value` inside the graph; for a graph input the assignment outside is still to be done."""
+    if type(value) is not TracedTensor:
+        raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+    old = traced._meta
+    if old.requires_grad and not old.leaf:
+        raise UnsupportedOp("Tensor.data", "assignment to a tensor that an operation made", "tensor-metadata")
+    if old.requires_grad:
+        detached = recorder.record(_DETACH, (value,), {})
+        with torch.enable_grad():
+            made = recorder.record(_WITH_DATA, (traced, detached), {})
+    else:
+        made = recorder.record(_DETACH, (value,), {})
+    traced._node = made._node
+    traced._meta = made._meta.with_autograd(old.requires_grad, old.leaf)
+    traced._storage = value._storage
+    traced._traced_base = traced._traced_views = None
