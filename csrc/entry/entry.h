@@ -51,6 +51,9 @@ typedef struct {
     PyObject **owned;     /* new references made by loads, dropped after the run */
     int32_t owned_count;
     uint64_t changes;     /* how often values below a dict were loaded anew */
+    const char **ahead;   /* addresses the next run will look at, NULL for small programs; see ahead.c */
+    uint64_t ahead_changes;
+    int32_t ahead_patience;
 } Scratch;
 
 typedef struct {
@@ -102,6 +105,12 @@ void scratch_free(Scratch *scratch);
 PyObject *program_opcodes(void);
 int program_compare(Program *program, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, int32_t row);
 
+/* ahead.c: addresses per instruction, how far to run ahead, which programs are large enough, how often to renew. */
+enum { AHEAD_INSTANCE = 3, AHEAD_TAG = 1, AHEAD_HOOKS = 4, AHEAD_TENSOR = 5 };
+enum { AHEAD_DISTANCE = 32, AHEAD_MINIMUM = 64, AHEAD_PATIENCE = 32 };
+const char **ahead_new(const Program *program);
+void ahead_note(const Program *program, Scratch *scratch);
+
 /* pack.c: instructions as arrays of numbers and a list of keys become a program's code. */
 int program_pack(Program *program, const int32_t *numbers, Py_ssize_t length);
 void program_unpack(Program *program);
@@ -111,20 +120,25 @@ bool constant_plain(PyObject *object);
 bool constant_same(PyObject *object, PyObject *key);
 int constants_init(PyObject *torch);
 
-/* tensor.c: the verified layout of tensors, and one packed spec. */
-int tensor_init(PyObject *torch, void *library);
+/* tensor.c, learn.c: the layout of tensors, and one packed spec; the check itself is in tensor.h. */
+int tensor_init(void *library);
+bool tensor_symbols_found(void);
+bool tensor_layout_verified(void);
+bool tensor_read_raw(PyObject *tensor, int32_t raw[4]);
+uint32_t tensor_pack_facts(const int32_t raw[4]);
+int tensor_copy_dims(PyObject *tuple, Py_ssize_t size, int64_t *out);
 TensorCheck *tensor_check_new(PyObject *spec);
-bool tensor_check(PyObject *tensor, const TensorCheck *check);
 bool tensor_check_equal(const TensorCheck *left, const TensorCheck *right);
 void tensor_check_free(TensorCheck *check);
+const char **tensor_lines(PyObject *tensor, const char **out);
 PyObject *tensor_raw(PyObject *module, PyObject *tensor);
 PyObject *tensor_set_twin(PyObject *module, PyObject *function);
 PyObject *tensor_learn(PyObject *module, PyObject *probes);
-bool tensor_layout_verified(void);
+PyObject *tensor_learn_grad(PyObject *module, PyObject *args);
 PyObject *tensor_mode(PyObject *module, PyObject *ignored);
 
 /* state.c: torch's global state as a few words. */
-int state_init(PyObject *torch, void *library);
+int state_init(void *library);
 StateCheck *state_check_new(PyObject *snapshot);
 bool state_check(const StateCheck *check);
 void state_check_free(StateCheck *check);

@@ -38,6 +38,7 @@ static PyMethodDef functions[] = {
     {"same_constant", same_constant, METH_VARARGS, "same_constant(object, key) -> what the EQ check answers"},
     {"tensor_raw", tensor_raw, METH_O, "tensor_raw(tensor) -> (dtype, device type, device index, layout) as numbers"},
     {"tensor_learn", tensor_learn, METH_O, "tensor_learn(probes) -> whether the layout of tensors is known"},
+    {"tensor_learn_grad", tensor_learn_grad, METH_VARARGS, "tensor_learn_grad(plain, leaf, change) -> the same for requires_grad"},
     {"tensor_mode", tensor_mode, METH_NOARGS, "tensor_mode() -> 'direct' or 'python'"},
     {"set_tensor_twin", tensor_set_twin, METH_O, "set_tensor_twin(function): answers TENSOR where C cannot"},
     {"state_words", state_words, METH_NOARGS, "state_words() -> torch's state as bytes, None if it cannot be read in C"},
@@ -78,7 +79,7 @@ connect_torch(void)
         return -1;
     }
     void *library = open_torch(torch);
-    int failed = constants_init(torch) < 0 || tensor_init(torch, library) < 0 || state_init(torch, library) < 0;
+    int failed = constants_init(torch) < 0 || tensor_init(library) < 0 || state_init(library) < 0;
     Py_DECREF(torch);
     return failed ? -1 : 0;
 }

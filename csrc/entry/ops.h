@@ -4,7 +4,7 @@
 #ifndef STATOR_ENTRY_OPS_H
 #define STATOR_ENTRY_OPS_H
 
-#include "entry.h"
+#include "tensor.h"
 
 static inline PyObject *
 load_ARG(const Run *run, const Instr *in)

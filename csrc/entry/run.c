@@ -16,6 +16,7 @@ scratch_new(const Program *program)
         return NULL;
     }
     scratch->values[0] = program->anchor;
+    scratch->ahead = ahead_new(program);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(program->consts); i++) {
         scratch->values[i + 1] = PyTuple_GET_ITEM(program->consts, i);
     }
@@ -29,6 +30,7 @@ scratch_free(Scratch *scratch)
         PyMem_Free(scratch->values);
         PyMem_Free(scratch->tags);
         PyMem_Free(scratch->owned);
+        PyMem_Free(scratch->ahead);
         PyMem_Free(scratch);
     }
 }
@@ -60,6 +62,15 @@ shape_matches(const Program *program, Py_ssize_t nargs, PyObject *kwnames)
     return nargs + names >= program->min_args;
 }
 
+/* Fetches what comes soon; nothing for small programs, for which `ahead` is a constant NULL. */
+#define AHEAD(count)                                     \
+    if (ahead != NULL) {                                 \
+        for (int i = 0; i < (count); i++) {              \
+            __builtin_prefetch(ahead[i]);                \
+        }                                                \
+        ahead += (count);                                \
+    }
+
 #define CASE_LOAD(name)                    \
     case OP_##name:                        \
         value = load_##name(run, in);      \
@@ -71,6 +82,7 @@ shape_matches(const Program *program, Py_ssize_t nargs, PyObject *kwnames)
 
 #define CASE_CHECK(name)              \
     case OP_##name:                   \
+        AHEAD(OP_##name == OP_TENSOR ? AHEAD_TENSOR : OP_##name == OP_HOOKS ? AHEAD_HOOKS : 0); \
         if (!check_##name(run, in)) { \
             goto fail;                \
         }                             \
@@ -81,8 +93,8 @@ shape_matches(const Program *program, Py_ssize_t nargs, PyObject *kwnames)
  *   TAG       if the dict is not in the state seen last, runs the block behind the tag; until that is through,
  *             the values below are in between, so no tag may vouch for them
  *   TAGGED    ends such a block: remembers the state, goes back */
-static int32_t
-execute(const Program *program, const Run *run)
+static inline __attribute__((always_inline)) int32_t
+execute(const Program *program, const Run *run, const char *const *ahead)
 {
     Scratch *scratch = run->scratch;
     PyObject *value;
@@ -92,6 +104,7 @@ execute(const Program *program, const Run *run)
             LOAD_OPS(CASE_LOAD)
             CHECK_OPS(CASE_CHECK)
         case OP_INSTANCE:
+            AHEAD(AHEAD_INSTANCE);
             value = run->values[in->src];
             if (in->key != NULL && (PyObject *)Py_TYPE(value) != in->key) {
                 goto fail;
@@ -103,6 +116,7 @@ execute(const Program *program, const Run *run)
             }
             break;
         case OP_TAG:
+            AHEAD(AHEAD_TAG);
             value = run->values[in->src];
             if (!PyDict_Check(value)) {
                 goto fail;
@@ -126,6 +140,23 @@ execute(const Program *program, const Run *run)
     }
 fail:
     return program->rows[in - program->code];
+}
+
+static int32_t
+execute_large(const Program *program, const Run *run)
+{
+    Scratch *scratch = run->scratch;
+    int32_t row = execute(program, run, scratch->ahead + AHEAD_DISTANCE);
+    if (row == HIT && scratch->changes != scratch->ahead_changes && --scratch->ahead_patience <= 0) {
+        ahead_note(program, scratch);
+    }
+    return row;
+}
+
+static inline int32_t
+execute_any(const Program *program, const Run *run)
+{
+    return run->scratch->ahead == NULL ? execute(program, run, NULL) : execute_large(program, run);
 }
 
 static inline void
@@ -152,7 +183,7 @@ run_carefully(Program *program, PyObject *const *args, PyObject **out)
     program->busy = true;
     int collecting = PyGC_Disable();
     Run run = {scratch->values, scratch, args};
-    int32_t row = execute(program, &run);
+    int32_t row = execute_any(program, &run);
     if (row == HIT) {
         give_loads(program, scratch, out, false);
     }
@@ -182,7 +213,7 @@ program_run(Program *program, PyObject *const *args, Py_ssize_t nargs, PyObject 
         return run_carefully(program, args, out);
     }
     Run run = {program->scratch->values, program->scratch, args};
-    int32_t row = execute(program, &run);
+    int32_t row = execute_any(program, &run);
     if (row == HIT) {
         give_loads(program, program->scratch, out, borrow);
     }

@@ -5,7 +5,6 @@
 typedef bool (*flag)(void);
 typedef int64_t (*count)(void);
 typedef int8_t (*code)(void);
-typedef bool (*device_flag)(int8_t device);
 typedef int8_t (*device_code)(int8_t device);
 typedef bool (*context_flag)(const void *context);
 typedef struct { const char *begin, *end; } Span;
@@ -16,7 +15,6 @@ static struct {
     int (*function_state)(void);
     void (*set_function_state)(int state);
     code default_dtype;
-    device_flag autocast;
     device_code autocast_dtype;
     const void *(*context)(void);
     context_flag deterministic, warn_only;
@@ -36,7 +34,6 @@ static const struct {
     {"_ZN2at4impl22PythonTorchFunctionTLS18set_disabled_stateENS0_26TorchFunctionDisabledStateE",
      &torch_abi.set_function_state},
     {"_ZN3c1031get_default_dtype_as_scalartypeEv", &torch_abi.default_dtype},
-    {"_ZN2at8autocast19is_autocast_enabledEN3c1010DeviceTypeE", &torch_abi.autocast},
     {"_ZN2at8autocast18get_autocast_dtypeEN3c1010DeviceTypeE", &torch_abi.autocast_dtype},
     {"_ZN2at13globalContextEv", &torch_abi.context},
     {"_ZNK2at7Context23deterministicAlgorithmsEv", &torch_abi.deterministic},
@@ -52,7 +49,7 @@ enum { CPU, CUDA };
 typedef struct {
     uint64_t flags;          /* one bit or byte per fact, see read_flags */
     uint64_t modes;          /* depth of the function and dispatch mode stacks */
-    uint64_t include, exclude;
+    uint64_t include, exclude; /* dispatch keys of this thread; whether autocast is on for a device is one of them */
     uint64_t functorch;      /* size of the stack of functorch layers */
 } Words;
 
@@ -69,7 +66,7 @@ static PyObject *python_twin;
 static _Thread_local const uint64_t *thread_keys;
 
 int
-state_init(PyObject *Py_UNUSED(torch), void *library)
+state_init(void *library)
 {
     torch_library = library;
     symbols_found = dlsym(library, THREAD_KEYS) != NULL;
@@ -90,10 +87,9 @@ read_flags(void)
     uint64_t flags = torch_abi.grad();
     flags |= (uint64_t)torch_abi.inference() << 1;
     flags |= (uint64_t)torch_abi.autocast_cache() << 2;
-    flags |= (uint64_t)torch_abi.deterministic(torch_context) << 3;
-    flags |= (uint64_t)torch_abi.warn_only(torch_context) << 4;
-    flags |= (uint64_t)torch_abi.autocast(CPU) << 5;
-    flags |= (uint64_t)torch_abi.autocast(CUDA) << 6;
+    if (torch_abi.deterministic(torch_context)) {
+        flags |= (uint64_t)(1 + torch_abi.warn_only(torch_context)) << 3;
+    }
     flags |= (uint64_t)(uint8_t)torch_abi.function_state() << 8;
     flags |= (uint64_t)(uint8_t)torch_abi.default_dtype() << 16;
     flags |= (uint64_t)(uint8_t)torch_abi.autocast_dtype(CPU) << 24;

@@ -3,25 +3,8 @@
  * The Python object of a tensor is a header followed by the pointer to the TensorImpl. Where the fields lie in the
  * TensorImpl is learned from probe tensors (tensor_learn) and used only if every probe agrees; metadata that a
  * TensorImpl subclass may compute goes through the exported C ABI. If anything is unknown, the Python twin answers. */
-#include "entry.h"
+#include "tensor.h"
 #include <dlfcn.h>
-
-#define ANY INT64_MIN
-#define PROBED_WORDS 22
-#define INLINE_DIMS 5
-
-struct TensorCheck {
-    PyTypeObject *cls;       /* borrowed from the spec, as the spec is from the instruction */
-    PyObject *spec;
-    uint64_t keys;           /* dispatch keys */
-    uint32_t facts;          /* dtype, device type and index as they lie in the TensorImpl */
-    int32_t dims;            /* -1: sizes are not checked */
-    bool strided;            /* strides are checked */
-    bool direct;             /* sizes may be read from the TensorImpl */
-    bool requires_grad;
-    int8_t leaf;             /* -1: not asked for */
-    int64_t wanted[];        /* sizes, then strides */
-};
 
 typedef int32_t (*read_int32)(void *handle, int32_t *out);
 typedef int32_t (*read_int64)(void *handle, int64_t *out);
@@ -31,17 +14,10 @@ static struct {
     read_int32 dtype, device_type, device_index, layout;
     read_int64 dim;
     read_array sizes, strides;
-    bool (*requires_grad)(const void *impl);
     bool (*is_leaf)(const void *handle);
 } torch_abi;
 
-/* Word offsets inside the TensorImpl; valid if `verified`. */
-static struct {
-    bool verified;
-    int keys, facts, dims;
-} layout;
-
-static PyObject *python_twin;
+TensorLayout tensor_layout;
 
 static const struct {
     const char *symbol;
@@ -54,26 +30,14 @@ static const struct {
     {"aoti_torch_get_dim", &torch_abi.dim},
     {"aoti_torch_get_sizes", &torch_abi.sizes},
     {"aoti_torch_get_strides", &torch_abi.strides},
-    {"_ZNK3c1010TensorImpl13requires_gradEv", &torch_abi.requires_grad},
     {"_ZNK2at10TensorBase7is_leafEv", &torch_abi.is_leaf},
+    {"_ZNK3c1010TensorImpl13requires_gradEv", &tensor_layout.requires_grad},
 };
 static bool symbols_found;
-
-/* A pointer to this slot is what torch's C ABI calls a handle. */
-static inline void *
-handle_of(PyObject *tensor)
-{
-    return (char *)tensor + sizeof(PyObject);
-}
-
-static inline const uint64_t *
-impl_of(PyObject *tensor)
-{
-    return *(const uint64_t **)handle_of(tensor);
-}
+static PyObject *python_twin;
 
 int
-tensor_init(PyObject *Py_UNUSED(torch), void *library)
+tensor_init(void *library)
 {
     symbols_found = true;
     for (size_t i = 0; i < Py_ARRAY_LENGTH(symbols); i++) {
@@ -84,26 +48,40 @@ tensor_init(PyObject *Py_UNUSED(torch), void *library)
     return 0;
 }
 
-static bool
-read_raw(PyObject *tensor, int32_t raw[4])
+bool
+tensor_symbols_found(void)
 {
-    void *handle = handle_of(tensor);
+    return symbols_found;
+}
+
+bool
+tensor_layout_verified(void)
+{
+    return tensor_layout.verified;
+}
+
+/* dtype, device type, device index, layout as torch numbers them. */
+bool
+tensor_read_raw(PyObject *tensor, int32_t raw[4])
+{
+    void *handle = tensor_handle(tensor);
     return torch_abi.dtype(handle, &raw[0]) == 0 && torch_abi.device_type(handle, &raw[1]) == 0
            && torch_abi.device_index(handle, &raw[2]) == 0 && torch_abi.layout(handle, &raw[3]) == 0;
 }
 
-static uint32_t
-pack_facts(int32_t dtype, int32_t device_type, int32_t device_index)
+/* The first three of them as they lie in the TensorImpl. */
+uint32_t
+tensor_pack_facts(const int32_t raw[4])
 {
-    return (uint32_t)(uint16_t)dtype | (uint32_t)(uint8_t)device_type << 16 | (uint32_t)(uint8_t)device_index << 24;
+    return (uint32_t)(uint16_t)raw[0] | (uint32_t)(uint8_t)raw[1] << 16 | (uint32_t)(uint8_t)raw[2] << 24;
 }
 
-/* (dtype, device type, device index, layout) as torch numbers them; zeros if the ABI is missing. */
+/* The numbers of tensor_read_raw; zeros if the ABI is missing. */
 PyObject *
 tensor_raw(PyObject *Py_UNUSED(module), PyObject *tensor)
 {
     int32_t raw[4] = {0};
-    if (symbols_found && !read_raw(tensor, raw)) {
+    if (symbols_found && !tensor_read_raw(tensor, raw)) {
         PyErr_SetString(PyExc_ValueError, "tensor has no readable metadata");
         return NULL;
     }
@@ -111,8 +89,8 @@ tensor_raw(PyObject *Py_UNUSED(module), PyObject *tensor)
 }
 
 /* Copies a tuple of ints (None: any) to `out`. */
-static int
-copy_dims(PyObject *tuple, Py_ssize_t size, int64_t *out)
+int
+tensor_copy_dims(PyObject *tuple, Py_ssize_t size, int64_t *out)
 {
     if (PyTuple_GET_SIZE(tuple) != size) {
         PyErr_SetString(PyExc_ValueError, "sizes and strides differ in length");
@@ -120,89 +98,9 @@ copy_dims(PyObject *tuple, Py_ssize_t size, int64_t *out)
     }
     for (Py_ssize_t i = 0; i < size; i++) {
         PyObject *item = PyTuple_GET_ITEM(tuple, i);
-        out[i] = item == Py_None ? ANY : PyLong_AsLongLong(item);
+        out[i] = item == Py_None ? ANY_SIZE : PyLong_AsLongLong(item);
     }
     return PyErr_Occurred() ? -1 : 0;
-}
-
-/* Sizes and strides lie side by side: inline for few dimensions, behind a pointer for more. */
-static inline void
-direct_dims(const uint64_t *impl, int64_t dims, const int64_t **sizes, const int64_t **strides)
-{
-    const int64_t *inside = (const int64_t *)impl + layout.dims + 1;
-    if (dims <= INLINE_DIMS) {
-        *sizes = inside;
-        *strides = inside + INLINE_DIMS;
-    }
-    else {
-        *sizes = (const int64_t *)(intptr_t)inside[0];
-        *strides = *sizes + dims;
-    }
-}
-
-/* One probe: (tensor, cdata, keys, sizes, strides). Drops candidate words that contradict it. */
-static int
-learn_from(PyObject *probe, uint32_t candidates[3])
-{
-    PyObject *tensor, *sizes, *strides;
-    unsigned long long cdata, keys;
-    if (!PyArg_ParseTuple(probe, "OKKO!O!", &tensor, &cdata, &keys, &PyTuple_Type, &sizes, &PyTuple_Type, &strides)) {
-        return -1;
-    }
-    int32_t raw[4];
-    const uint64_t *impl = impl_of(tensor);
-    Py_ssize_t dims = PyTuple_GET_SIZE(sizes);
-    int64_t wanted[2][8];
-    if ((uint64_t)(uintptr_t)impl != cdata || dims > 8 || !read_raw(tensor, raw)) {
-        candidates[0] = candidates[1] = candidates[2] = 0;
-        return 0;
-    }
-    if (copy_dims(sizes, dims, wanted[0]) < 0 || copy_dims(strides, dims, wanted[1]) < 0) {
-        return -1;
-    }
-    uint32_t facts = pack_facts(raw[0], raw[1], raw[2]);
-    for (int word = 1; word < PROBED_WORDS; word++) {
-        uint32_t bit = 1u << word;
-        candidates[0] &= impl[word] == keys ? ~0u : ~bit;
-        candidates[1] &= (uint32_t)impl[word] == facts ? ~0u : ~bit;
-        if (!(candidates[2] & bit) || impl[word] != (uint64_t)dims || word + 2 * INLINE_DIMS >= PROBED_WORDS) {
-            candidates[2] &= ~bit;
-            continue;
-        }
-        layout.dims = word;
-        const int64_t *have[2];
-        direct_dims(impl, dims, &have[0], &have[1]);
-        bool plausible = dims <= INLINE_DIMS || (uintptr_t)have[0] > 4096;
-        if (!plausible || memcmp(have[0], wanted[0], sizeof(int64_t) * dims) != 0
-            || memcmp(have[1], wanted[1], sizeof(int64_t) * dims) != 0) {
-            candidates[2] &= ~bit;
-        }
-    }
-    return 0;
-}
-
-/* Finds the words every probe agrees on; True if each of the three is then a single one. */
-PyObject *
-tensor_learn(PyObject *Py_UNUSED(module), PyObject *probes)
-{
-    uint32_t candidates[3] = {~1u, ~1u, ~1u};
-    layout.verified = false;
-    if (!symbols_found || !PyList_Check(probes)) {
-        Py_RETURN_FALSE;
-    }
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(probes); i++) {
-        if (learn_from(PyList_GET_ITEM(probes, i), candidates) < 0) {
-            return NULL;
-        }
-    }
-    int *found[3] = {&layout.keys, &layout.facts, &layout.dims};
-    layout.verified = true;
-    for (int i = 0; i < 3; i++) {
-        candidates[i] &= (1u << PROBED_WORDS) - 2;
-        layout.verified = layout.verified && __builtin_popcount(candidates[i]) == 1;
-        *found[i] = candidates[i] ? __builtin_ctz(candidates[i]) : 0;
-    }
-    return PyBool_FromLong(layout.verified);
 }
 
 /* What to call as twin(spec, tensor) when the layout could not be verified. */
@@ -216,7 +114,7 @@ tensor_set_twin(PyObject *Py_UNUSED(module), PyObject *function)
 PyObject *
 tensor_mode(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    return PyUnicode_FromString(layout.verified ? "direct" : "python");
+    return PyUnicode_FromString(tensor_layout.verified ? "direct" : "python");
 }
 
 /* Reads an attribute of the spec as a borrowed pointer; the spec is immutable and keeps it. */
@@ -241,18 +139,21 @@ fill_check(TensorCheck *check, PyObject *spec, PyObject *sizes, PyObject *stride
     check->spec = spec;
     check->cls = (PyTypeObject *)cls;
     check->keys = PyLong_AsUnsignedLongLong(keys);
-    check->facts = pack_facts(raw[0], raw[1], raw[2]);
-    check->direct = plain == Py_True;
+    check->facts = tensor_pack_facts(raw);
     check->requires_grad = grad == Py_True;
     check->leaf = leaf == Py_None ? -1 : leaf == Py_True;
     check->strided = strides != Py_None;
-    if (check->dims < 0) {
-        return PyErr_Occurred() ? -1 : 0;
-    }
-    if (copy_dims(sizes, check->dims, check->wanted) < 0) {
+    check->direct = plain == Py_True && check->leaf < 0 && check->dims >= 0 && tensor_layout.verified;
+    if (PyErr_Occurred()) {
         return -1;
     }
-    return check->strided ? copy_dims(strides, check->dims, check->wanted + check->dims) : 0;
+    if (check->dims < 0) {
+        return 0;
+    }
+    if (tensor_copy_dims(sizes, check->dims, check->wanted) < 0) {
+        return -1;
+    }
+    return check->strided ? tensor_copy_dims(strides, check->dims, check->wanted + check->dims) : 0;
 }
 
 TensorCheck *
@@ -293,22 +194,11 @@ tensor_check_free(TensorCheck *check)
     PyMem_Free(check);
 }
 
-static inline bool
-dims_match(const int64_t *have, const int64_t *wanted, int32_t dims)
-{
-    for (int32_t i = 0; i < dims; i++) {
-        if (wanted[i] != have[i] && wanted[i] != ANY) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Sizes and strides through the C ABI, for tensors whose TensorImpl is not the plain one. */
 static bool
 abi_dims_match(PyObject *tensor, const TensorCheck *check)
 {
-    void *handle = handle_of(tensor);
+    void *handle = tensor_handle(tensor);
     int64_t dims, *have;
     if (torch_abi.dim(handle, &dims) != 0 || dims != check->dims || torch_abi.sizes(handle, &have) != 0
         || !dims_match(have, check->wanted, check->dims)) {
@@ -329,42 +219,28 @@ twin_check(PyObject *tensor, const TensorCheck *check)
 }
 
 bool
-tensor_check(PyObject *tensor, const TensorCheck *check)
+tensor_check_slowly(PyObject *tensor, const TensorCheck *check)
 {
-    if (Py_TYPE(tensor) != check->cls) {
-        return false;
-    }
-    if (!layout.verified) {
+    if (!tensor_layout.verified) {
         return twin_check(tensor, check);
     }
-    const uint64_t *impl = impl_of(tensor);
-    if (impl == NULL || impl[layout.keys] != check->keys || (uint32_t)impl[layout.facts] != check->facts) {
+    const uint64_t *impl = tensor_impl(tensor);
+    if (impl == NULL || impl[tensor_layout.keys] != check->keys || (uint32_t)impl[tensor_layout.facts] != check->facts) {
         return false;
     }
-    if (check->dims >= 0) {
-        if (!check->direct) {
-            if (!abi_dims_match(tensor, check)) {
-                return false;
-            }
-        }
-        else {
-            const int64_t *sizes, *strides;
-            if ((int64_t)impl[layout.dims] != check->dims) {
-                return false;
-            }
-            direct_dims(impl, check->dims, &sizes, &strides);
-            if (!dims_match(sizes, check->wanted, check->dims)
-                || (check->strided && !dims_match(strides, check->wanted + check->dims, check->dims))) {
-                return false;
-            }
-        }
-    }
-    return torch_abi.requires_grad(impl) == check->requires_grad
-           && (check->leaf < 0 || torch_abi.is_leaf(handle_of(tensor)) == (check->leaf == 1));
+    return (check->dims < 0 || abi_dims_match(tensor, check)) && tensor_needs_grad(impl) == check->requires_grad
+           && (check->leaf < 0 || torch_abi.is_leaf(tensor_handle(tensor)) == (check->leaf == 1));
 }
 
-bool
-tensor_layout_verified(void)
+/* The addresses a check reads behind the Python object: parts of the TensorImpl, and its gradient's flag. */
+const char **
+tensor_lines(PyObject *tensor, const char **out)
 {
-    return layout.verified;
+    const uint64_t *impl = tensor_impl(tensor);
+    *out++ = (const char *)tensor_handle(tensor);
+    *out++ = (const char *)(impl + tensor_layout.grad);
+    *out++ = (const char *)(impl + tensor_layout.dims + 2);
+    *out++ = (const char *)(impl + tensor_layout.keys);
+    *out++ = impl == NULL ? NULL : (const char *)(uintptr_t)impl[tensor_layout.grad] + tensor_layout.grad_flag;
+    return out;
 }

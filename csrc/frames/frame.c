@@ -8,6 +8,16 @@ static _PyInterpreterFrame *raw_of(Frame *self) {
     return self->frame;
 }
 
+/* CPython's frame functions rely on the cells of free variables being there once a frame has started. */
+static void keep_closure(_PyInterpreterFrame *raw) {
+    PyCodeObject *code = raw->f_code;
+    PyObject *closure = raw->f_func->func_closure;
+    for (int i = 0; i < code->co_nfreevars && closure; i++) {
+        PyObject **slot = &raw->localsplus[code->co_nlocalsplus - code->co_nfreevars + i];
+        Py_XSETREF(*slot, Py_NewRef(PyTuple_GET_ITEM(closure, i)));
+    }
+}
+
 /* take() -> list: moves locals, cells, free variables and any saved stack out of the CPython frame (UNBOUND for NULL). */
 static PyObject *frame_take(Frame *self, PyObject *ignored) {
     _PyInterpreterFrame *raw = raw_of(self);
@@ -25,6 +35,7 @@ static PyObject *frame_take(Frame *self, PyObject *ignored) {
         raw->localsplus[i] = NULL;
     }
     raw->stacktop = raw->f_code->co_nlocalsplus;
+    keep_closure(raw);
     return values;
 }
 
@@ -65,6 +76,7 @@ static PyObject *frame_drop(Frame *self, PyObject *ignored) {
     for (int i = 0; i < used; i++) {
         Py_CLEAR(raw->localsplus[i]);
     }
+    keep_closure(raw);
     Py_RETURN_NONE;
 }
 

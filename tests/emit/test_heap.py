@@ -1,5 +1,10 @@
 """Random heaps with sharing and cycles come back isomorphic, fresh, and without running user code."""
 
+import collections
+import functools
+import itertools
+import types
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,6 +55,23 @@ class SilentTuple(Silent, tuple):
     pass
 
 
+class Key:
+    """Hashed and compared by its number."""
+
+    def __init__(self, members):
+        self.members = members
+        self.rank = next(ranks)
+
+    def __hash__(self):
+        return hash(self.rank % 4)
+
+    def __eq__(self, other):
+        return self.rank == other.rank
+
+
+ranks = itertools.count()
+
+
 def make_instance(cls, members):
     obj = object.__new__(cls)
     for name, value in zip("abc", members):
@@ -63,7 +85,7 @@ def make_instance(cls, members):
 def raw_dict(obj):
     for cls in type.mro(type(obj)):
         found = cls.__dict__.get("__dict__")
-        if type(found).__name__ == "getset_descriptor":
+        if type(found).__name__ in ("getset_descriptor", "member_descriptor"):
             return found.__get__(obj)
     raise AssertionError
 
@@ -91,9 +113,26 @@ KINDS = {
     "silent": lambda members: make_instance(SilentPlain, members),
     "silent list": silent_list,
     "silent dict": silent_dict,
+    "deque": collections.deque,
+    "ordered": lambda members: collections.OrderedDict((f"k{i}", m) for i, m in enumerate(members)),
+    "default": lambda members: collections.defaultdict(list, {f"k{i}": m for i, m in enumerate(members)}),
+    "key": lambda members: Key(members),
+    "keyed": lambda members: {Key(members): m for m in members},
+    "members": lambda members: {Key([i, m]) for i, m in enumerate(members)},
+    "frozen": lambda members: frozenset(Key([i, m]) for i, m in enumerate(members)),
+    "exception": lambda members: ValueError(*members),
+    "partial": lambda members: functools.partial(print, *members, sep=members),
+    "method": lambda members: types.MethodType(print, members),
+    "cell": lambda members: types.CellType(members),
+    "proxy": lambda members: types.MappingProxyType({"m": members}),
+    "namespace": lambda members: types.SimpleNamespace(m=members),
+    "iterator": iter,
+    "slice": lambda members: slice(members, None),
     "silent tuple": lambda members: tuple.__new__(SilentTuple, members),
 }
-LATE = {"list": list.append, "silent list": list.append}
+LATE = {"list": list.append, "silent list": list.append, "deque": collections.deque.append}
+DICTS = ("dict", "silent dict", "ordered", "default")
+SPACES = ("plain", "silent", "both", "key", "exception", "partial", "namespace")
 LEAVES = [None, True, 3, -7, 2.5, float("inf"), "text", b"bytes", 10**60, ..., int, len, (1, 2)]
 
 nodes = st.lists(
@@ -118,21 +157,31 @@ def build(recipe):
             other = made[link % len(made)]
             if kind in LATE:
                 LATE[kind](obj, other)
-            elif kind in ("dict", "silent dict"):
-                dict.__setitem__(obj, f"late{link}", other)
-            elif kind in ("plain", "silent", "both"):
+            elif kind in DICTS:
+                (collections.OrderedDict if kind == "ordered" else dict).__setitem__(obj, f"late{link}", other)
+            elif kind == "keyed":
+                obj[Key(other)] = obj
+            elif kind == "members":
+                obj.add(Key([other]))
+            elif kind == "cell":
+                obj.cell_contents = other
+            elif kind in SPACES:
                 raw_dict(obj)[f"late{link}"] = other
             elif kind == "slotted":
                 object.__setattr__(obj, "b", other)
     return made
 
 
-@settings(max_examples=400, deadline=None)
+def is_cell(obj):
+    return type(obj) is types.CellType
+
+
+@settings(max_examples=600, deadline=None)
 @given(nodes)
 def test_random_heaps(recipe):
     made = build(recipe)
-    rebuild(made[-1])
-    rebuild(made)
+    rebuild(made[-1], inside=is_cell)
+    rebuild(made, inside=is_cell)
 
 
 @settings(max_examples=100, deadline=None)
@@ -140,7 +189,7 @@ def test_random_heaps(recipe):
 def test_known_objects_stay_themselves(recipe, which):
     made = build(recipe)
     known = made[which % len(made)]
-    rebuild([*made], known)
+    rebuild([*made], known, inside=is_cell)
 
 
 @settings(max_examples=100, deadline=None)
@@ -148,8 +197,8 @@ def test_known_objects_stay_themselves(recipe, which):
 def test_instance_dicts_met_as_objects(recipe):
     made = build(recipe)
     spaces = [raw_dict(obj) for obj in made if type(obj) in (Plain, Both, SilentPlain)]
-    rebuild([spaces, made])
-    rebuild([made, spaces])
+    rebuild([spaces, made], inside=is_cell)
+    rebuild([made, spaces], inside=is_cell)
 
 
 def test_deep_nesting_needs_no_recursion():

@@ -1,6 +1,7 @@
 """One test per recipe row: the rebuilt object is of the same type, has the same state, and is new."""
 
 import array
+import ast
 import collections
 import contextvars
 import dataclasses
@@ -123,6 +124,7 @@ CONSTANTS = [
     str.join,
     int.__add__,
     type.__dict__["__mro__"],
+    torch.Tag.core,
     torch.Size([1, 2]),
     torch.iinfo(torch.int8),
     torch.ops.aten.add.Tensor,
@@ -979,6 +981,27 @@ def test_references():
     assert [*copy] == [item]
     del item
     assert len(copy) == 0
+
+
+def test_weak_dictionaries():
+    box, key = Owner(), Owner()
+    values = weakref.WeakValueDictionary(a=box)
+    keys = weakref.WeakKeyDictionary({key: 1})
+    functions = inside_all_of(values._remove, keys._remove)
+    copies, item, other = emit(((values, keys), box, key), inside=functions)()
+    assert copies[0]["a"] is item and copies[1][other] == 1
+    del item, other
+    assert not copies[0] and not copies[1]
+    copies = emit((values, keys), inside=functions)()
+    assert not copies[0] and not copies[1]
+
+
+def test_syntax_trees_and_comparison_keys():
+    tree = emit(ast.parse("x = y + 1"))()
+    assert ast.unparse(tree) == "x = y + 1"
+    make = functools.cmp_to_key(lambda a, b: b - a)
+    assert sorted([1, 3, 2], key=emit(make)()) == [3, 2, 1]
+    assert emit(make(3))() < emit(make(1))()
 
 
 class Owner:

@@ -143,4 +143,5 @@ def is_constant(obj: object, inside: Inside) -> bool:
         condition = _CONDITIONS.get(id(step))
         if condition is not None:
             return condition(obj, inside)
-    return False
+    # Enumerations of torch's C++ parts: pybind11 keeps the members of one under this name.
+    return "__entries" in raw.class_dict(cls)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from . import atoms, raw
-from .order import components, schedule
+from .order import Cycle, NoOrder, components
 from .plan import CannotRebuild, Const, Part, Piece, Plan, Self, Source, hole, listing, parts_of, piece
 from .recipes import plan_for
 from .recipes_instances import build_instance_dict
@@ -155,7 +155,12 @@ class Emitter:
             if len(component) == 1 and node not in edges[node]:
                 self._emit(objects[node], plans[node])
                 continue
-            for step in schedule(component[::-1], plans, objects):
+            try:
+                steps = Cycle(component[::-1], plans).ordered()
+            except NoOrder:
+                why = "it is part of a cycle of objects that cannot be created before each other"
+                raise CannotRebuild(objects[node], why) from None
+            for step in steps:
                 if step.creates:
                     self._assign(objects[step.owner], step.source, inline=False)
                 else:
@@ -224,7 +229,9 @@ class Emitter:
             if isinstance(fragment, str):
                 text.append(fragment)
             elif isinstance(fragment, Part):
-                text.append(self._slot(fragment.obj))
+                slot = self._slot(fragment.obj)
+                slot.pinned = slot.pinned or fragment.held
+                text.append(slot)
             elif isinstance(fragment, Const):
                 self._keep.append(fragment.obj)
                 text.append(self._constant(fragment.obj))

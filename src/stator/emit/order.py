@@ -1,12 +1,11 @@
-"""In which order objects are created and filled: strongly connected components, and scheduling inside one."""
+"""In which order objects are created and filled: strongly connected components, and the steps inside one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from .plan import CannotRebuild, Part, Piece, Plan, parts_of
+from .plan import Part, Piece, Plan, parts_of
 
 
 def components(roots: Iterable[int], edges: Callable[[int], Sequence[int]]) -> Iterator[list[int]]:
@@ -56,112 +55,121 @@ def _last_index(nodes: list[int], node: int) -> int:
 
 @dataclass(slots=True)
 class Step:
-    """One line of a cycle: the creation of an object or one statement that fills it."""
+    """One line of a cycle: the creation of an object or one statement that fills it.
+
+    `hard` are the steps that must come before, `own` those that complete an object whose contents this step reads,
+    `deep` those that complete what such an object refers to.
+    """
 
     owner: int
     source: Piece
     creates: bool
-    hard: set[int] = field(default_factory=set)  # steps that must come before
-    own: set[int] = field(default_factory=set)  # steps that fill an object whose contents this step reads
-    deep: set[int] = field(
-        default_factory=set
-    )  # steps that fill what such an object refers to; dropped when nothing else goes on
+    hard: set[int] = field(default_factory=set)
+    own: set[int] = field(default_factory=set)
+    deep: set[int] = field(default_factory=set)
+
+    def is_free(self) -> bool:
+        return not (self.hard or self.own or self.deep)
+
+    def done(self, index: int) -> None:
+        self.hard.discard(index)
+        self.own.discard(index)
+        self.deep.discard(index)
 
 
-def schedule(members: Sequence[int], plans: dict[int, Plan], objects: dict[int, Any]) -> list[Step]:
-    """Creation and fill steps of one cycle, in an order in which everything exists before it is used."""
-    split = _split(members, plans)
-    steps: list[Step] = []
-    makes: dict[int, int] = {}
-    fills: dict[int, list[int]] = {}
-    for node in members:
-        plan = plans[node]
-        makes[node] = len(steps)
-        steps.append(Step(node, plan.bare if node in split and plan.bare is not None else plan.make, True))
-    for node in members:
-        plan = plans[node]
-        sources = [*(plan.rest if node in split and plan.bare is not None else ()), *plan.fills]
-        fills[node] = [*range(len(steps), len(steps) + len(sources))]
-        steps.extend(Step(node, source, False) for source in sources)
-    for index, step in enumerate(steps):
-        _link(index, step, makes, fills, plans)
-    return _sorted(steps, objects[members[0]])
+class Cycle:
+    """Objects that refer to each other in a circle, and the order of the steps that build them."""
 
+    def __init__(self, members: Sequence[int], plans: dict[int, Plan]) -> None:
+        self.plans = {node: plans[node] for node in members}
+        self.steps: list[Step] = []
+        self.makes: dict[int, int] = {}
+        self.fills: dict[int, range] = {}
+        split = self.split()
+        for node, plan in self.plans.items():
+            self.makes[node] = len(self.steps)
+            self.steps.append(Step(node, plan.bare if node in split and plan.bare is not None else plan.make, True))
+        for node, plan in self.plans.items():
+            sources = [*(plan.rest if node in split and plan.bare is not None else ()), *plan.fills]
+            self.fills[node] = range(len(self.steps), len(self.steps) + len(sources))
+            self.steps.extend(Step(node, source, False) for source in sources)
+        for index, step in enumerate(self.steps):
+            self.link(index, step)
 
-def _split(members: Sequence[int], plans: dict[int, Plan]) -> set[int]:
-    """Objects to create bare and fill later: their creation leads back to themselves or reads contents in the cycle."""
-    inside = set(members)
-    parts = {node: [part for part in parts_of(plans[node].make) if id(part.obj) in inside] for node in members}
-    edges = {node: [id(part.obj) for part in found] for node, found in parts.items()}
-    split = {node for node, found in parts.items() if any(part.contents for part in found)}
-    for component in components(members, edges.__getitem__):
-        if len(component) > 1 or component[0] in edges[component[0]]:
-            split.update(component)
-    return split
+    def parts(self, *pieces: Piece) -> list[Part]:
+        """The holes for members of the cycle."""
+        return [part for part in parts_of(*pieces) if id(part.obj) in self.plans]
 
+    def split(self) -> set[int]:
+        """Objects to create bare and fill later: creating them whole would need themselves, or contents in the cycle."""
+        found: set[int] = set()
+        edges: dict[int, list[int]] = {}
+        for node, plan in self.plans.items():
+            parts = self.parts(plan.make)
+            edges[node] = [id(part.obj) for part in parts]
+            for read in (part for part in parts if part.contents):
+                found.add(node)
+                for reached in self.hashed(read):
+                    edges[node] += [id(part.obj) for part in self.parts(*self.plans[reached].fills)]
+        for component in components(self.plans, edges.__getitem__):
+            if len(component) > 1 or component[0] in edges[component[0]]:
+                found.update(component)
+        return found
 
-def _link(index: int, step: Step, makes: dict[int, int], fills: dict[int, list[int]], plans: dict[int, Plan]) -> None:
-    if not step.creates:
-        own = fills[step.owner]
-        before = own[own.index(index) - 1] if own[0] != index else makes[step.owner]
-        step.hard.add(before)
-    for part in parts_of(step.source):
-        node = id(part.obj)
-        if node not in makes:
-            continue
-        step.hard.add(makes[node])
-        if part.contents:
-            step.own.update(fills[node])
-            step.deep.update(fill for reached in _values(part, makes, plans) for fill in fills[reached])
-    for needed in (step.hard, step.own, step.deep):
-        needed.discard(index)
+    def hashed(self, part: Part) -> set[int]:
+        """The object and, through immutable ones, the objects whose contents count as its own."""
+        reached: set[int] = set()
+        pending = [id(part.obj)]
+        while pending:
+            node = pending.pop()
+            if node not in reached:
+                reached.add(node)
+                if self.plans[node].bare is None:
+                    pending += [id(child.obj) for child in self.parts(self.plans[node].make)]
+        return reached
 
-
-def _values(part: Part, makes: dict[int, int], plans: dict[int, Plan]) -> set[int]:
-    """What a hash of this object may go through: what it refers to in the cycle, two levels of mutable objects deep."""
-    reached: set[int] = set()
-    level = [(id(part.obj), 2)]
-    while level:
-        node, depth = level.pop()
-        if node in reached or node not in makes:
-            continue
-        reached.add(node)
-        if depth:
-            level += [(id(child.obj), depth - bool(plans[node].fills)) for child in parts_of(*plans[node].pieces())]
-    return reached
-
-
-def _sorted(steps: list[Step], culprit: object) -> list[Step]:
-    waiting = dict.fromkeys(range(len(steps)))
-    followers: dict[int, list[int]] = {index: [] for index in waiting}
-    for index, step in enumerate(steps):
-        for needed in step.hard | step.own | step.deep:
-            followers[needed].append(index)
-    ordered: list[Step] = []
-    ready = [index for index in waiting if not (steps[index].hard or steps[index].own or steps[index].deep)]
-    while waiting:
-        if not ready:
-            ready.append(_relaxed(steps, waiting, culprit))
-        released: list[int] = []
-        for index in ready:
-            if index not in waiting:
+    def link(self, index: int, step: Step) -> None:
+        """Find the steps that this one has to wait for."""
+        own = self.fills[step.owner]
+        if not step.creates:
+            step.hard.add(self.makes[step.owner] if index == own.start else index - 1)
+        for part in self.parts(step.source):
+            step.hard.add(self.makes[id(part.obj)])
+            if not part.contents:
                 continue
-            del waiting[index]
-            ordered.append(steps[index])
-            for follower in followers[index]:
-                step = steps[follower]
-                if follower in waiting and (index in step.hard or index in step.own or index in step.deep):
-                    for group in (step.hard, step.own, step.deep):
-                        group.discard(index)
-                    if not (step.hard or step.own or step.deep):
+            for node in self.hashed(part):
+                step.own.update(self.fills[node])
+                for child in self.parts(*self.plans[node].pieces()):
+                    step.deep.update(self.fills[id(child.obj)])
+        step.done(index)
+
+    def ordered(self) -> list[Step]:
+        """The steps, each after those it waits for; waiting in a circle for contents is given up where least is missing."""
+        waiting = dict.fromkeys(range(len(self.steps)))
+        followers: dict[int, list[int]] = {index: [] for index in waiting}
+        for index, step in enumerate(self.steps):
+            for needed in step.hard | step.own | step.deep:
+                followers[needed].append(index)
+        result: list[Step] = []
+        ready = [index for index in waiting if self.steps[index].is_free()]
+        while waiting:
+            released: list[int] = []
+            for index in ready or [self.least_missing(waiting)]:
+                del waiting[index]
+                result.append(self.steps[index])
+                for follower in followers[index]:
+                    self.steps[follower].done(index)
+                    if follower in waiting and self.steps[follower].is_free():
                         released.append(follower)
-        ready = released
-    return ordered
+            ready = [*dict.fromkeys(released)]
+        return result
+
+    def least_missing(self, waiting: Iterable[int]) -> int:
+        possible = [index for index in waiting if not self.steps[index].hard]
+        if not possible:
+            raise NoOrder
+        return min(possible, key=lambda index: (len(self.steps[index].own), len(self.steps[index].deep)))
 
 
-def _relaxed(steps: list[Step], waiting: Iterable[int], culprit: object) -> int:
-    """Contents are read in a circle: go on where the least is missing. It was missing when the program did it, too."""
-    possible = [index for index in waiting if not steps[index].hard]
-    if not possible:
-        raise CannotRebuild(culprit, "it is part of a cycle of objects that cannot be created before each other")
-    return min(possible, key=lambda index: (len(steps[index].own), len(steps[index].deep)))
+class NoOrder(Exception):
+    """Objects that need each other to be created."""

@@ -41,13 +41,18 @@ class Source(str):
 
 
 class Part:
-    """A hole for another object. With `contents`, that object must be complete at this point, not only exist."""
+    """A hole for another object.
 
-    __slots__ = ("contents", "obj")
+    With `contents`, that object must be complete at this point, not only exist. With `held`, it must outlive the place
+    that uses it, because that only refers to it weakly.
+    """
 
-    def __init__(self, obj: object, contents: bool = False) -> None:
+    __slots__ = ("contents", "held", "obj")
+
+    def __init__(self, obj: object, contents: bool = False, held: bool = False) -> None:
         self.obj = obj
         self.contents = contents
+        self.held = held
 
 
 class Const:

@@ -73,10 +73,13 @@ def slot_members(cls: type) -> list[tuple[str, Any]]:
 
 def adds_only_python_state(cls: type) -> bool:
     """Is everything that cls adds to its base's memory layout a `__dict__`, `__weakref__` or slots?"""
+    names = class_dict(cls)
+    constructor = names.get("__new__")
+    if type(constructor) is types.BuiltinFunctionType and constructor.__self__ is cls:
+        return False
     if not flags(cls) & HEAP_TYPE or flags(cls) & IMMUTABLE_TYPE:
         return False
     parent = base(cls)
-    names = class_dict(cls)
     added = len(slot_members(cls)) + ("__weakref__" in names)
     # A managed dict lives in front of the object.
     if dictoffset(cls) and not dictoffset(parent) and not flags(cls) & MANAGED_DICT:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import _random
 import _thread
+import ast
 import contextvars
 import copyreg
 import datetime
+import functools
+import gc
 import hashlib
 import io
 import mmap
@@ -96,12 +99,24 @@ def build_reference(obj: Any, solid: type, heap: Heap) -> Plan:
             raise CannotRebuild(obj, "the object it referred to is gone")
         return Plan(piece("{0}()", Const(dead_reference)))
     callback = weakref.ref.__dict__["__callback__"].__get__(obj)
-    arguments = [referent] if callback is None else [referent, callback]
+    held = Part(referent, held=True)
+    arguments = [held] if callback is None else [held, callback]
     return Plan(
         piece("{0}({1})", Const(weakref.ref), listing(arguments))
         if type(obj) is weakref.ref
         else create(weakref.ref, obj, *arguments)
     )
+
+
+def build_compared(obj: Any, solid: type, heap: Heap) -> Plan:
+    """What functools.cmp_to_key makes, and the keys that makes."""
+    _, compare, *key = gc.get_referents(obj)  # the first is its type
+    return Plan(piece("{0}({1})({2})" if key else "{0}({1})", Const(functools.cmp_to_key), compare, *key))
+
+
+def build_stateless(obj: Any, solid: type, heap: Heap) -> Plan:
+    """Python classes over a C type that keeps everything in the instance `__dict__`."""
+    return Plan(create(solid, obj))
 
 
 def build_ndarray(obj: Any, solid: type, heap: Heap) -> Plan:
@@ -192,6 +207,8 @@ ROWS: dict[type, Any] = {
     types.GenericAlias: build_frozen,
     types.UnionType: build_union,
     re.Match: build_match,
+    ast.AST: build_stateless,
+    type(functools.cmp_to_key(max)): build_compared,
     io.StringIO: build_buffer,
     io.BytesIO: build_buffer,
     _random.Random: build_random,

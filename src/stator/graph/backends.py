@@ -13,7 +13,7 @@ from torch import fx
 
 from stator.errors import BackendError, InvalidBackend, InvalidOptions
 from stator.graph import module
-from stator.graph.tracing import compiling
+from stator.graph.tracing import compiling, without_onednn
 
 Compiled = Callable[..., Sequence[Any]]
 Backend = Callable[..., Compiled]
@@ -76,6 +76,15 @@ _CONFIGURED = frozenset({inductor})
 _PLAIN = frozenset({eager})
 
 
+# Multi-step recurrent layers: AOTAutograd unrolls them over time.
+_RECURRENT = frozenset({torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu})
+
+
+def refused(backend: str | Backend) -> frozenset[Any]:
+    """Operations that are better left to eager with this backend."""
+    return frozenset() if backend in ("eager", eager) else _RECURRENT
+
+
 def lookup(backend: str | Backend) -> Backend:
     """The backend of that name: ours, an installed one, or one that torch knows; callables are themselves."""
     if callable(backend):
@@ -135,7 +144,7 @@ def compile_graph(
     if function in _CONFIGURED:
         settings["dynamic"] = dynamic
     try:
-        with compiling(inputs):
+        with compiling(inputs), without_onednn(graph):
             compiled = function(graph, inputs, **settings)
     except (InvalidBackend, InvalidOptions):
         raise

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import fx
 
-from stator.graph.source import compile_source
+from stator.graph.source import WRITERS, compile_source
 
 
 def eager_callable(graph: fx.GraphModule) -> Callable[..., Any]:
@@ -16,9 +16,9 @@ def eager_callable(graph: fx.GraphModule) -> Callable[..., Any]:
 
 
 def cheapest(graph: fx.GraphModule, compiled: Callable[..., Any]) -> Callable[..., Any]:
-    """A backend that gave the untouched module back gets the plain function instead of the module's call."""
+    """The module itself, given back by a backend and not yet run, becomes the plain function of its graph."""
     given = compiled is graph or getattr(compiled, "__self__", None) is graph
-    untouched = getattr(type(graph), "_needs_recompile", None) is not None and graph._needs_recompile()
-    if given and untouched:
+    stale = getattr(type(graph), "_needs_recompile", None) is not None and graph._needs_recompile()
+    if given and stale and all(node.op in WRITERS for node in graph.graph.nodes):
         return eager_callable(graph)
     return compiled

@@ -67,7 +67,9 @@ class Source:
         self.state = Restore()
         last_uses = _last_uses(graph)
         for node in graph.nodes:
-            _WRITERS[node.op](self, node)
+            if node.op not in WRITERS:
+                raise ValueError(f"the graph needs {node.target!r} of its module")
+            WRITERS[node.op](self, node)
             dead = last_uses.get(node)
             if dead:
                 self.lines.append(f"del {', '.join(dead)}")
@@ -164,10 +166,6 @@ def _method(source: Source, node: fx.Node) -> None:
     source.lines.append(f"{node.name} = {source.call(node, f'{owner}.{node.target}', node.args[1:])}")
 
 
-def _attribute(source: Source, node: fx.Node) -> None:
-    raise ValueError(f"the graph reads the attribute {node.target!r} of its module")
-
-
 def _function(source: Source, node: fx.Node) -> None:
     source.state.note(node)
     source.lines.append(_statement(source, node) if not node.kwargs else f"{node.name} = {_plain_call(source, node)}")
@@ -213,13 +211,11 @@ def _range(source: Source, value: slice) -> str:
     return f"{start}:{stop}:{step}" if step else f"{start}:{stop}"
 
 
-_WRITERS: dict[str, Callable[[Source, fx.Node], None]] = {
+WRITERS: dict[str, Callable[[Source, fx.Node], None]] = {
     "placeholder": _placeholder,
     "output": _output,
     "call_method": _method,
     "call_function": _function,
-    "get_attr": _attribute,
-    "call_module": _attribute,
 }
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import fx
 from torch._guards import TracingContext, tracing
 
 
@@ -45,3 +46,17 @@ def compiling(inputs: Sequence[Any], fake_mode: Any = None) -> Iterator[TracingC
     context = LazyContext(inputs, fake_mode)
     with tracing(context):
         yield context
+
+
+@contextmanager
+def without_onednn(graph: fx.GraphModule) -> Iterator[None]:
+    """AOTAutograd cannot save what oneDNN's LSTM hands to its backward: it sees the plain formula instead."""
+    if not graph.graph.find_nodes(op="call_function", target=torch.lstm):
+        yield
+        return
+    enabled = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(enabled)

@@ -75,13 +75,14 @@ def _autocast(device: str) -> tuple[bool, torch.dtype]:
 def snapshot() -> StateSnapshot:
     """The state of this thread now, read through torch's Python functions."""
     modes = _function_modes()
+    deterministic = torch.are_deterministic_algorithms_enabled()
     return StateSnapshot(
         grad=torch.is_grad_enabled(),
         inference=torch.is_inference_mode_enabled(),
         default_dtype=torch.get_default_dtype(),
         default_device=_default_device(modes),
-        deterministic=torch.are_deterministic_algorithms_enabled(),
-        deterministic_warn_only=torch.is_deterministic_algorithms_warn_only_enabled(),
+        deterministic=deterministic,
+        deterministic_warn_only=deterministic and torch.is_deterministic_algorithms_warn_only_enabled(),
         autocast_cache=torch.is_autocast_cache_enabled(),
         autocast_cpu=_autocast("cpu"),
         autocast_cuda=_autocast("cuda"),

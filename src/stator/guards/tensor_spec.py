@@ -151,7 +151,10 @@ def _learn() -> bool:
             torch.zeros(11, 13, device="meta", dtype=torch.float64),
             torch.zeros((), device="cpu", dtype=torch.bool),
         ]
-        return _entry.tensor_learn([_probe(tensor) for tensor in probes])
+        leaf = torch.zeros(2, device="cpu", requires_grad=True)
+        return _entry.tensor_learn([_probe(tensor) for tensor in probes]) and _entry.tensor_learn_grad(
+            torch.zeros(2, device="cpu"), leaf, leaf.requires_grad_
+        )
 
 
 _entry.set_tensor_twin(fits)

@@ -166,7 +166,7 @@ class Host(World):
             row = None
         if row is not None:
             return row
-        if self.recorder is not None and kind not in (type,) and self.recorder.takes(function):
+        if self.recorder is not None and may_be_torch(kind) and self.recorder.takes(function):
             return call_torch
         row = CALLERS.get(id(kind))
         if row is None:
@@ -236,6 +236,11 @@ class Host(World):
             lent.append(frame)
             frame = frame.outer  # type: ignore[assignment]
         return lent
+
+
+def may_be_torch(kind: type) -> bool:
+    """Whether objects of this type can be torch operations."""
+    return kind in HASHED_BY_IDENTITY or str(type.__dict__["__module__"].__get__(kind)).startswith("torch")
 
 
 def call_python(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
@@ -354,11 +359,27 @@ def write_c_object(host: World, f: Frame, obj: Any, name: str, value: Any) -> No
     attributes.write_native(host, f, obj, name, value)
 
 
+def read_frame(host: Any, f: Frame, frame: Any, name: str) -> Any:
+    """Attributes of frame objects: CPython's frames are brought in step first."""
+    if name == "f_globals":
+        namespace = host.namespace(frame.f_globals)
+        return frame.f_globals if namespace is None else namespace.expose()
+    if name != "f_locals":
+        return attributes.read_native(host, f, frame, name)
+    lent = host.lend_frames(f)
+    try:
+        return native(f, getattr, frame, name)
+    finally:
+        for one in lent:
+            one.drop()
+
+
 HASHED_BY_IDENTITY = {Function, Builtin, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType}
 READERS: dict[int, attributes.Reader] = by_identity({
     types.ModuleType: attributes.read_module,
     Function: attributes.read_function,
     type: attributes.read_class,
+    types.FrameType: read_frame,
 })
 WRITERS: dict[int, Any] = by_identity({
     types.ModuleType: attributes.write_module,

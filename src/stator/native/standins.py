@@ -5,6 +5,8 @@ from __future__ import annotations
 import builtins
 import copyreg
 import gc
+import importlib
+import re
 import sys
 import types
 import weakref
@@ -220,5 +222,33 @@ for _function in (weakref.WeakValueDictionary.__init__, weakref.WeakKeyDictionar
         if isinstance(_constant, types.CodeType):
             _frames.mark_code(_constant, _frames.SKIPPED)
 _frames.mark_code(weakref.finalize.__call__.__code__, _frames.SKIPPED)
+
+# Python code whose only effect is a cache of its own: CPython runs it, unobserved.
+NATIVE_MODULES = ("re._parser", "re._compiler", "re._casefix", "linecache", "tokenize", "copyreg", "keyword", "sre_compile")
+NATIVE_FUNCTIONS: tuple[Any, ...] = (re._compile, re._subx, re._expand, re._compile_repl, re.escape)  # type: ignore[attr-defined]
+
+
+def mark_native(code: types.CodeType) -> None:
+    """Skip a function and those defined in it."""
+    _frames.mark_code(code, _frames.SKIPPED)
+    for value in code.co_consts:
+        if isinstance(value, types.CodeType):
+            mark_native(value)
+
+
+def functions_of(module: types.ModuleType) -> Any:
+    for value in vars(module).values():
+        members = vars(value).values() if isinstance(value, type) and value.__module__ == module.__name__ else (value,)
+        for member in members:
+            member = getattr(member, "__wrapped__", member)
+            if isinstance(member, types.FunctionType) and member.__module__ == module.__name__:
+                yield member
+
+
+for _name in NATIVE_MODULES:
+    for _function in functions_of(importlib.import_module(_name)):
+        mark_native(_function.__code__)
+for _function in NATIVE_FUNCTIONS:
+    mark_native(getattr(_function, "__wrapped__", _function).__code__)
 
 __all__ = ["FAILED"]

@@ -91,6 +91,8 @@ class Session:
             with compiling(), host.recorder:
                 returned, result = self.run(host, args, kwargs, values)
             if not returned:
+                reason = f"{type(result).__name__} came out of the function"
+                events.emit("skip", code=self.code, reason=reason, text=lambda: repr(result))
                 return None  # the program raised: it does so again, by itself
             host.guards.state(state)
             host.guards.call_shape(len(args), names)

@@ -1,4 +1,4 @@
-"""`tensor.data = other`: the tensor keeps its identity and its place in autograd, and gets the memory of another one."""
+"""`tensor.data = other`: a tensor keeps its identity and its place in autograd, and gets the memory of another one."""
 
 from __future__ import annotations
 

@@ -52,12 +52,19 @@ def _is_real(value: object) -> bool:
 
 
 class Recorder:
-    """Records torch calls on traced tensors into one graph."""
+    """Records torch calls on traced tensors into one graph.
 
-    def __init__(self, location: Location | None = None) -> None:
+    Args:
+        location: gives the place in the user's program that the next node belongs to: a string, or an object whose
+            `format()` is called when somebody reads the node's stack trace.
+        refused: operations that the backend cannot take, see `stator.graph.backends.refused`.
+    """
+
+    def __init__(self, location: Location | None = None, refused: frozenset[Any] = frozenset()) -> None:
         self.graph = fx.Graph()
         self.scope = Scope()
         self._nodes = NodeWriter(self.graph, location)
+        self._refused = refused
         self._kept: set[fx.Node] = set()
         self._inputs = inputs.Inputs()
         self._traced: list[weakref.ref[TracedTensor]] = []
@@ -149,6 +156,8 @@ class Recorder:
 
     def record(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Records a call whose target is known."""
+        if target.func in self._refused:
+            raise UnsupportedOp(describe(target.func), "the backend cannot take it")
         if target.factory and "device" not in kwargs and (device := default_device()) is not None:
             kwargs = {**kwargs, "device": device}
         found: list[TracedTensor] = []

@@ -44,6 +44,9 @@ _METHOD_ANSWERS: dict[str, Callable[..., Any]] = {
     "nelement": lambda t: t._meta.size.numel(),
     "is_floating_point": lambda t: t._meta.dtype.is_floating_point,
     "is_complex": lambda t: t._meta.dtype.is_complex,
+    "is_inference": lambda t: t._meta.inference,
+    "is_conj": lambda t: t._meta.conj,
+    "is_neg": lambda t: t._meta.neg,
     "__len__": _length,
     "__hash__": id,
 }
@@ -69,14 +72,6 @@ _REFUSED_METHODS: dict[str, str] = {
 }
 
 _REFUSED_FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "random-state": (
-        torch.manual_seed,
-        torch.seed,
-        torch.initial_seed,
-        torch.get_rng_state,
-        torch.set_rng_state,
-        torch.random.fork_rng,
-    ),
     "tensor-mode": (torch.set_default_dtype, torch.set_default_device, torch.set_default_tensor_type),
     "autograd": (torch.autograd.grad, torch.autograd.backward),
     "tensor-numpy": (torch.from_numpy, torch.frombuffer, torch.from_file, torch.to_dlpack, torch.from_dlpack),

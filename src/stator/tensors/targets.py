@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.utils import _device
 
+from stator.tensors.signals import UnsupportedOp
 from stator.tensors.traced import TracedTensor
 
 if TYPE_CHECKING:
@@ -152,6 +153,10 @@ def _classify(func: Any) -> Target | None:
     return rule(func) if rule is not None else None
 
 
+def _refuse_random(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    raise UnsupportedOp("torch.random", "the state of the generator is read or changed", "random-state")
+
+
 def _builtin(func: Any) -> Target | None:
     if func.__module__ in _C_MODULES or func.__qualname__.startswith("_VariableFunctionsClass."):
         return _function(func, func.__name__)
@@ -159,6 +164,8 @@ def _builtin(func: Any) -> Target | None:
 
 
 def _python(func: Any) -> Target | None:
+    if func.__module__ == "torch.random":  # by module: torch wraps manual_seed anew when it imports more of itself
+        return Target(func, "call_function", func, func.__name__, _refuse_random)
     if func.__module__ not in _LEAF_MODULES or func in NOT_LEAVES:
         return None
     name = func.__name__

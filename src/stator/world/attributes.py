@@ -288,13 +288,21 @@ def write_class(world: World, f: Frame, cls: Any, name: str, value: Any) -> None
     return world.write_class(f, cls, name, value)
 
 
+FUNCTION_TEXTS = frozenset({"__name__", "__qualname__", "__doc__", "__module__", "__annotations__"})
+
+
 def write_function(world: World, f: Frame, function: Any, name: str, value: Any) -> None:
     if world.is_inside_function(function):
         return write_native(world, f, function, name, value)
     record = world.record_of(function)
     found = _frames.type_lookup(type(function), name)
     if found is not UNBOUND and type(found) in C_DATA:
-        raise unsupported("outside-write", f"assignment to {name} of an outside function", target=name)
+        if name not in FUNCTION_TEXTS or value is UNBOUND:
+            raise unsupported("outside-write", f"assignment to {name} of an outside function", target=name)
+        before = read_function(world, f, function, name)
+        record.extra[name] = (record.extra[name][0] if name in record.extra else before, value, found)
+        world.touch(record)
+        return None
     world.touch(record)
     namespace = world.namespace_of(record, materialise=True)
     if value is UNBOUND and namespace.get(name) is UNBOUND:

@@ -1,0 +1,224 @@
+"""Looking up backends, what they are given, and what becomes of what they give back."""
+
+import subprocess
+import sys
+import types
+
+import pytest
+import torch
+from torch import nn
+
+from stator.errors import BackendError, InvalidBackend, InvalidOptions
+from stator.graph import backends
+from stator.graph.backends import compile_graph, inductor_settings, lookup
+from tests.tensors.capturing import record
+
+
+def make():
+    torch.manual_seed(0)
+    return {"x": torch.randn(4, 6), "w": nn.Parameter(torch.randn(6, 6))}
+
+
+def program(x, w):
+    return (x @ w).relu(), x.sum()
+
+
+def capture():
+    captured = record(program, make())
+    return captured.module, captured.inputs
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.inductor)])
+def test_training(backend):
+    module, inputs = capture()
+    results = compile_graph(module, inputs, backend)(*inputs)
+    expected = make()
+    for a, b in zip(results, program(**expected), strict=True):
+        torch.testing.assert_close(a, b)
+    results[0].sum().backward()
+    program(**expected)[0].sum().backward()
+    torch.testing.assert_close(inputs[1].grad, expected["w"].grad)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.inductor)])
+def test_sizes_stay_fixed(backend):
+    """AOTAutograd would make sizes symbolic by itself."""
+    seen = []
+
+    def spy(graph, inputs):
+        compiled = lookup(backend)(graph, inputs)
+        seen.append(torch._guards.TracingContext.get().fake_mode.shape_env.var_to_range)
+        return compiled
+
+    module, inputs = capture()
+    compile_graph(module, inputs, spy)(*inputs)
+    assert seen == [{}]
+
+
+class TestCallables:
+    def test_arguments(self):
+        seen = []
+
+        def backend(graph, inputs):
+            seen.append((graph, inputs))
+            return graph.forward
+
+        module, inputs = capture()
+        compiled = compile_graph(module, inputs, backend)
+        assert isinstance(seen[0][0], torch.fx.GraphModule)
+        assert all(type(tensor) in (torch.Tensor, nn.Parameter) for tensor in seen[0][1])
+        assert torch.equal(compiled(*inputs)[1], inputs[0].sum())
+
+    @pytest.mark.parametrize("give", [lambda graph: graph, lambda graph: graph.forward], ids=["module", "forward"])
+    def test_untouched_modules_become_plain_functions(self, give):
+        module, inputs = capture()
+        compiled = compile_graph(module, inputs, lambda graph, _: give(graph))
+        assert isinstance(compiled, types.FunctionType)
+        assert "_lazy_forward" not in str(compiled)
+
+    def test_changed_modules_run_as_changed(self):
+        def backend(graph, inputs):
+            for node in graph.graph.nodes:
+                if node.target == "relu":
+                    node.target = "neg"
+            graph.recompile()
+            return graph.forward
+
+        module, inputs = capture()
+        result = compile_graph(module, inputs, backend)(*inputs)[0]
+        torch.testing.assert_close(result, -(inputs[0] @ inputs[1]))
+
+    def test_options_reach_the_backend(self):
+        def backend(graph, inputs, *, mode=None, options=None):
+            seen.append((mode, options))
+            return graph
+
+        seen = []
+        for settings in ({}, {"mode": "default"}, {"mode": "fast"}, {"options": {"a": 1}}):
+            compile_graph(*capture(), backend, **settings)
+        assert seen == [(None, None), (None, None), ("fast", None), (None, {"a": 1})]
+
+    def test_example_values(self):
+        def backend(graph, inputs):
+            for node in graph.graph.nodes:
+                if node.op != "output":
+                    seen.append((node.name, tuple(node.meta["example_value"].shape)))
+            return graph
+
+        seen = []
+        compile_graph(*capture(), backend)
+        assert seen == [("x", (4, 6)), ("w", (6, 6)), ("matmul", (4, 6)), ("relu", (4, 6)), ("sum_", ())]
+
+    def test_built_on_aot_autograd(self):
+        from torch._functorch.aot_autograd import aot_module_simplified
+
+        def backend(graph, inputs):
+            def compiler(inner, fakes):
+                graphs.append(inner)
+                return inner
+
+            return aot_module_simplified(graph, inputs, fw_compiler=compiler)
+
+        graphs = []
+        module, inputs = capture()
+        results = compile_graph(module, inputs, backend)(*inputs)
+        results[0].sum().backward()
+        assert inputs[1].grad is not None
+        assert graphs
+
+    def test_failure(self):
+        def backend(graph, inputs):
+            raise ValueError("no")
+
+        with pytest.raises(BackendError, match="ValueError: no") as caught:
+            compile_graph(*capture(), backend)
+        assert isinstance(caught.value.__cause__, ValueError)
+        with pytest.raises(BackendError, match="cannot be called"):
+            compile_graph(*capture(), lambda graph, inputs: None)
+
+
+class TestNames:
+    def test_unknown(self):
+        with pytest.raises(InvalidBackend, match="inductor") as caught:
+            lookup("inductr")
+        assert caught.value.known == ("inductor",)
+
+    def test_entry_points(self, monkeypatch):
+        class Entry:
+            def load(self):
+                return mine
+
+        def mine(graph, inputs):
+            return graph
+
+        class Entries(list):
+            names = {"mine"}
+
+        def fake_entry_points(group, name="mine"):
+            assert group == "torch_dynamo_backends"
+            return Entries([Entry()] if name == "mine" else [])
+
+        monkeypatch.setattr(backends, "entry_points", fake_entry_points)
+        assert lookup("mine") is mine
+        assert "mine" in backends.names()
+
+    def test_registered_with_torch(self):
+        assert callable(lookup("aot_eager_decomp_partition"))
+
+    def test_callables_are_themselves(self):
+        assert lookup(program) is program
+
+
+class TestInductorSettings:
+    def test_modes(self):
+        assert inductor_settings(None, None) == {}
+        assert inductor_settings("default", None) == {}
+        assert inductor_settings("max-autotune-no-cudagraphs", None)["max_autotune"] is True
+        assert inductor_settings("reduce-overhead", None) == {"triton.cudagraphs": True}
+
+    def test_options(self):
+        assert inductor_settings(None, {"max-autotune": True}) == {"max_autotune": True}
+
+    def test_errors(self):
+        with pytest.raises(InvalidOptions, match="modes are: default"):
+            inductor_settings("fastest", None)
+        with pytest.raises(InvalidOptions, match="not both"):
+            inductor_settings("default", {})
+
+
+def test_operations_that_a_backend_refuses():
+    assert torch.lstm in backends.refused("inductor")
+    assert torch.lstm in backends.refused(lambda graph, inputs: graph)
+    assert backends.refused("eager") == frozenset()
+
+    def program(x):
+        return torch.lstm(x, (x, x), [x], False, 1, 0.0, False, False, False)
+
+    with pytest.raises(Exception, match="the backend cannot take it"):
+        record(program, {"x": torch.ones(1)}, refused=backends.refused("inductor"))
+
+
+def test_imports_stay_light():
+    """Nothing heavy is imported before something is captured or compiled."""
+    script = (
+        "import sys, torch; before = set(sys.modules);"
+        "import stator.graph.backends, stator.tensors.recorder;"
+        "stator.graph.backends.lookup('inductor');"
+        "heavy = ['sympy', 'torch._inductor', 'torch._dynamo', 'torch._functorch.aot_autograd', 'triton', 'networkx'];"
+        "print([name for name in heavy if name in sys.modules and name not in before])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_modules_with_members_run_themselves():
+    def backend(graph, inputs):
+        graph.register_buffer("one", torch.ones(()))
+        output = graph.graph.output_node()
+        with graph.graph.inserting_before(output):
+            one = graph.graph.get_attr("one")
+        output.args = ((*output.args[0], one),)
+        return graph
+
+    module, inputs = capture()
+    assert compile_graph(module, inputs, backend)(*inputs)[2] == 1
