@@ -124,9 +124,12 @@ order_load(PyObject *object, Scratch *scratch)
     if (!PyODict_Check(object)) {
         return keep(PyDict_Keys(object), scratch);
     }
-    PyObject *iterator = PyODict_Type.tp_iter(object);
-    PyObject *list = iterator == NULL ? NULL : PySequence_List(iterator);
-    Py_XDECREF(iterator);
+    PyObject *list = PyList_New(0);
+    for (OrderedNode *node = ordered_first(object); list != NULL && node != NULL; node = node->next) {
+        if (PyList_Append(list, node->key) < 0) {
+            Py_CLEAR(list);
+        }
+    }
     return keep(list, scratch);
 }
 

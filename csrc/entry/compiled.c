@@ -316,11 +316,19 @@ compiled_remove(Compiled *self, PyObject *number)
     Py_RETURN_NONE;
 }
 
+/* As for functions: copies are the object itself, pickles name it. */
+static PyObject *
+compiled_reduce(PyObject *self, PyObject *Py_UNUSED(ignored))
+{
+    return PyObject_GetAttrString(self, "__qualname__");
+}
+
 static PyMethodDef compiled_methods[] = {
     {"append", (PyCFunction)compiled_append, METH_VARARGS, "append(program, function): adds an entry in front"},
     {"entries", (PyCFunction)compiled_entries, METH_NOARGS, "entries() -> [(program, function)], most recently hit first"},
     {"clear", (PyCFunction)compiled_clear_entries, METH_NOARGS, "clear(): drops all entries"},
     {"remove", (PyCFunction)compiled_remove, METH_O, "remove(i): drops one entry"},
+    {"__reduce__", compiled_reduce, METH_NOARGS, "its qualified name"},
     {NULL},
 };
 

@@ -33,6 +33,34 @@ same_constant(PyObject *Py_UNUSED(module), PyObject *args)
     return PyBool_FromLong(constant_same(object, key));
 }
 
+/* Fails if an OrderedDict does not keep its order where version.h says. */
+static int
+verify_ordered(void)
+{
+    PyObject *ordered = PyODict_New();
+    const char *const names[] = {"a", "b", "c"};
+    for (int i = 0; ordered != NULL && i < 3; i++) {
+        if (PyMapping_SetItemString(ordered, names[i], Py_None) < 0) {
+            Py_CLEAR(ordered);
+        }
+    }
+    PyObject *moved = ordered == NULL ? NULL : PyObject_CallMethod(ordered, "move_to_end", "s", "a");
+    if (moved == NULL) {
+        Py_XDECREF(ordered);
+        return -1;
+    }
+    Py_DECREF(moved);
+    OrderedNode *node = ordered_first(ordered);
+    for (int i = 0; i < 3 && node != NULL; i++, node = node->next) {
+        if (PyUnicode_CompareWithASCIIString(node->key, names[(i + 1) % 3]) != 0) {
+            PyErr_SetString(PyExc_ImportError, "OrderedDict has an unknown layout");
+            break;
+        }
+    }
+    Py_DECREF(ordered);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
 static PyMethodDef functions[] = {
     {"type_version", type_version, METH_O, "type_version(cls) -> version tag of its attributes, 0 if there is none"},
     {"same_constant", same_constant, METH_VARARGS, "same_constant(object, key) -> what the EQ check answers"},
@@ -87,7 +115,7 @@ connect_torch(void)
 PyMODINIT_FUNC
 PyInit__entry(void)
 {
-    if (connect_torch() < 0 || PyType_Ready(&Program_Type) < 0 || PyType_Ready(&Compiled_Type) < 0) {
+    if (verify_ordered() < 0 || connect_torch() < 0 || PyType_Ready(&Program_Type) < 0 || PyType_Ready(&Compiled_Type) < 0) {
         return NULL;
     }
     PyObject *module = PyModule_Create(&definition);

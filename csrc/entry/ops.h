@@ -136,13 +136,16 @@ check_LEN(const Run *run, const Instr *in)
 }
 
 static inline bool
-ordered_keys_match(PyObject *order, PyObject *keys)
+ordered_keys_match(PyObject *ordered, PyObject *keys)
 {
-    bool match = order != NULL && PyList_GET_SIZE(order) == PyTuple_GET_SIZE(keys);
-    for (Py_ssize_t i = 0; match && i < PyTuple_GET_SIZE(keys); i++) {
-        match = constant_same(PyList_GET_ITEM(order, i), PyTuple_GET_ITEM(keys, i));
+    OrderedNode *node = ordered_first(ordered);
+    Py_ssize_t i = 0;
+    for (; node != NULL && i < PyTuple_GET_SIZE(keys); node = node->next, i++) {
+        if (!constant_same(node->key, PyTuple_GET_ITEM(keys, i))) {
+            return false;
+        }
     }
-    return match;
+    return node == NULL && i == PyTuple_GET_SIZE(keys);
 }
 
 static inline bool
@@ -153,7 +156,7 @@ check_KEYS(const Run *run, const Instr *in)
         return false;
     }
     if (PyODict_Check(dict)) {
-        return ordered_keys_match(order_load(dict, run->scratch), in->key);
+        return ordered_keys_match(dict, in->key);
     }
     Py_ssize_t at = 0, i = 0;
     while (PyDict_Next(dict, &at, &key, &value)) {

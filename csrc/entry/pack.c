@@ -12,7 +12,6 @@ makes_reference(int32_t op)
     case OP_ORDER:
     case OP_SEQ:
     case OP_PART:
-    case OP_KEYS:
         return true;
     case OP_TENSOR:
         return !tensor_layout_verified();

@@ -195,9 +195,11 @@ run_carefully(Program *program, PyObject *const *args, PyObject **out)
         Py_DECREF(scratch->owned[i]);
     }
     scratch->owned_count = 0;
-    program->busy = nested;
     if (nested) {
         scratch_free(scratch);
+    }
+    else {
+        program->busy = false;
     }
     Py_DECREF(program);
     return row;

@@ -159,6 +159,24 @@ inline_find(PyObject *object, PyObject *name, Py_hash_t hash, int32_t *hint, Fin
     return value;
 }
 
+/* An OrderedDict keeps its order in a list of its own, which can be walked without hashing keys. */
+typedef struct OrderedNode {
+    PyObject *key;
+    Py_hash_t hash;
+    struct OrderedNode *next, *previous;
+} OrderedNode;
+
+typedef struct {
+    PyDictObject dict;
+    OrderedNode *first, *last;
+} OrderedHead;
+
+static inline OrderedNode *
+ordered_first(PyObject *ordered)
+{
+    return ((OrderedHead *)ordered)->first;
+}
+
 /* The version of a class's attributes and those of its bases, 0 if it has none now. */
 static inline unsigned int
 type_tag(PyTypeObject *type)

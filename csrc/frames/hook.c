@@ -127,6 +127,7 @@ static PyObject *interpret(PyThreadState *ts, _PyInterpreterFrame *raw) {
         }
     }
     int recursion = ts->recursion_remaining, user_recursion = stator_thread.user_recursion;
+    PyObject *handled = Py_XNewRef(user_exc->exc_value);
     stator_thread.user_recursion = recursion - 1;
     stator_thread.top = self;
     stator_thread.armed = 0;
@@ -137,6 +138,10 @@ static PyObject *interpret(PyThreadState *ts, _PyInterpreterFrame *raw) {
     PyObject *result = PyObject_CallOneArg(stator_thread.interpret, (PyObject *)self);
 
     Py_CLEAR(own_exc.exc_value);
+    if (!result) { /* given up, perhaps in the middle of an except block */
+        Py_XSETREF(user_exc->exc_value, Py_XNewRef(handled));
+    }
+    Py_XDECREF(handled);
     ts->exc_info = user_exc;
     ts->recursion_remaining = recursion;
     stator_thread.user_recursion = user_recursion;

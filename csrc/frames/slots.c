@@ -102,6 +102,74 @@ int stator_generic_write(PyTypeObject *type) {
     return type->tp_setattro == PyObject_GenericSetAttr || type->tp_setattro == write_generic;
 }
 
+/* `object.__setattr__` refuses where a base has a slot of its own: the door's slots must pass for the generic one. */
+static wrapperfunc wrap_setattr, wrap_delattr;
+static setattrofunc python_setattr; /* CPython's slot for classes with __setattr__ */
+
+static int generic_write_applies(PyObject *self, void *wrapped) {
+    if (wrapped != (void *)PyObject_GenericSetAttr || !Py_TYPE(self)->tp_mro) {
+        return 0;
+    }
+    PyObject *mro = Py_TYPE(self)->tp_mro;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++) {
+        PyTypeObject *base = (PyTypeObject *)PyTuple_GET_ITEM(mro, i);
+        if (!stator_generic_write(base) && base->tp_setattro != python_setattr) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static PyObject *set_by_wrapper(PyObject *self, PyObject *args, void *wrapped) {
+    PyObject *name, *value;
+    if (!generic_write_applies(self, wrapped)) {
+        return wrap_setattr(self, args, wrapped);
+    }
+    if (!PyArg_UnpackTuple(args, "", 2, 2, &name, &value) || PyObject_GenericSetAttr(self, name, value) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *delete_by_wrapper(PyObject *self, PyObject *args, void *wrapped) {
+    PyObject *name;
+    if (!generic_write_applies(self, wrapped)) {
+        return wrap_delattr(self, args, wrapped);
+    }
+    if (!PyArg_UnpackTuple(args, "", 1, 1, &name) || PyObject_GenericSetAttr(self, name, NULL) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* Put a function of ours in front of the wrapper behind object.__dict__[name]; gives the original. */
+static wrapperfunc replace_wrapper(const char *name, wrapperfunc ours) {
+    PyObject *found = PyDict_GetItemString(PyBaseObject_Type.tp_dict, name);
+    if (!found || !Py_IS_TYPE(found, &PyWrapperDescr_Type)) {
+        return NULL;
+    }
+    struct wrapperbase *base = ((PyWrapperDescrObject *)found)->d_base;
+    wrapperfunc original = base->wrapper;
+    base->wrapper = ours;
+    return original;
+}
+
+static int wrappers_ready(void) {
+    PyObject *sample = PyObject_CallFunction((PyObject *)&PyType_Type, "s(){sO}", "sample", "__setattr__", Py_None);
+    if (!sample) {
+        return -1;
+    }
+    python_setattr = ((PyTypeObject *)sample)->tp_setattro;
+    Py_DECREF(sample);
+    wrap_setattr = replace_wrapper("__setattr__", set_by_wrapper);
+    wrap_delattr = replace_wrapper("__delattr__", delete_by_wrapper);
+    if (!wrap_setattr || !wrap_delattr) {
+        PyErr_SetString(PyExc_RuntimeError, "object.__setattr__ is not what it was");
+        return -1;
+    }
+    return 0;
+}
+
 /* watch_type(cls): route native attribute access on its instances through stator while a span is open. */
 static PyObject *watch_type(PyObject *module, PyObject *cls) {
     if (!PyType_Check(cls)) {
@@ -213,6 +281,9 @@ PyMethodDef stator_slots_methods[] = {
 };
 
 int stator_slots_ready(PyObject *module) {
+    if (wrappers_ready() < 0) {
+        return -1;
+    }
     module_read = PyModule_Type.tp_getattro;
     PyModule_Type.tp_getattro = read_module;
     type_new = PyType_Type.tp_new;

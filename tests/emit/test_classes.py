@@ -24,7 +24,7 @@ def made_by(make):
     fresh = [obj for obj in gc.get_objects() if id(obj) not in before]
     gc.enable()
     kinds = (type, types.FunctionType, types.CellType, types.ModuleType, dict)
-    ids = {id(obj): obj for obj in fresh if isinstance(obj, kinds)}
+    ids = {id(obj): obj for obj in fresh if issubclass(type(obj), kinds)}
     return result, lambda obj: id(obj) in ids
 
 
@@ -102,6 +102,30 @@ def test_slots_and_self_reference():
     assert not hasattr(copy.last, "__dict__") and [*vars(copy)] == [*vars(cls)]
     member = emit(cls.next, inside=lambda obj: obj is cls)()
     assert type(member) is types.MemberDescriptorType and member.__objclass__ is not cls
+
+
+def test_instances_of_guarded_inside_classes():
+    def make():
+        class Guarded:
+            __slots__ = ("__hidden", "seen", "__dict__")
+
+            def __setattr__(self, name, value):
+                raise AssertionError
+
+            __getattribute__ = __setattr__
+
+            def __hash__(self):
+                return object.__getattribute__(self, "seen")
+
+        obj = object.__new__(Guarded)
+        object.__setattr__(obj, "seen", 5)
+        object.__setattr__(obj, "_Guarded__hidden", [obj])
+        object.__setattr__(obj, "extra", {obj})
+        return obj
+
+    _, copy, _ = rebuild(make)
+    assert object.__getattribute__(copy, "_Guarded__hidden")[0] is copy
+    assert copy in object.__getattribute__(copy, "extra")
 
 
 def test_hooks_do_not_run_again():

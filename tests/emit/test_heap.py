@@ -176,7 +176,7 @@ def is_cell(obj):
     return type(obj) is types.CellType
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(nodes)
 def test_random_heaps(recipe):
     made = build(recipe)

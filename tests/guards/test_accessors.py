@@ -51,6 +51,14 @@ class Proud:
         return object.__getattribute__(self, name)
 
 
+class HashedInPython:
+    asked = 0
+
+    def __hash__(self) -> int:
+        HashedInPython.asked += 1
+        return 3
+
+
 def plain(**fields: Any) -> Plain:
     value = Plain()
     for name, field in fields.items():
@@ -191,7 +199,13 @@ def test_user_code_does_not_run() -> None:
     ]
     for path, value in tests:
         assert isinstance(GuardSet().compile([path]).run((value,)), int)
-    assert ran == []
+    hashed = HashedInPython()
+    ordered = collections.OrderedDict([(hashed, 1)])
+    HashedInPython.asked = 0
+    program = GuardSet().compile([arg(0).key_at(0)])
+    program.twin = None
+    assert program.run((ordered,)) == [hashed]
+    assert ran == [] and HashedInPython.asked == 0
 
 
 def test_const_is_the_object_itself() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import inspect
+import pickle
 import weakref
 from typing import Any
 
@@ -186,3 +188,16 @@ def test_weak_reference() -> None:
     assert reference() is compiled
     del compiled
     assert reference() is None
+
+
+def global_user(x: int) -> int:
+    return x
+
+
+global_user = Compiled(global_user, missed)  # type: ignore[assignment]
+
+
+def test_copies_and_pickles_as_functions_do() -> None:
+    assert copy.copy(global_user) is global_user
+    assert copy.deepcopy([global_user])[0] is global_user
+    assert pickle.loads(pickle.dumps(global_user)) is global_user

@@ -105,7 +105,7 @@ class TestCall:
             recorder.call(torch.Tensor.T.__get__, (x,)),
         ]
         assert all(type(result) is TracedTensor for result in results)
-        for func in (torch.add, x.add, x.split, operator.iadd, F.gelu, torch.ops.aten.add, torch.zeros, torch.arange):
+        for func in (torch.add, x.add, x.split, F.gelu, torch.ops.aten.add, torch.zeros, torch.arange):
             assert recorder.takes(func)
 
     def test_what_is_not_an_operation(self, recorder):
@@ -114,7 +114,18 @@ class TestCall:
             def forward(ctx, x):
                 return x * 2
 
-        for func in (print, len, nn.Linear, nn.init.zeros_, torch.compile, torch.func.vmap, Double.apply, [].append):
+        for func in (
+            print,
+            len,
+            operator.add,
+            operator.iadd,
+            nn.Linear,
+            nn.init.zeros_,
+            torch.compile,
+            torch.func.vmap,
+            Double.apply,
+            [].append,
+        ):
             assert not recorder.takes(func)
         assert not recorder.takes(F.triplet_margin_with_distance_loss)
         with pytest.raises(UnsupportedOp):
@@ -275,6 +286,8 @@ class TestRefused:
         with pytest.raises(NotLeaf):
             F.softmax(x)
         assert not recwarn.list
+        with pytest.raises(NotLeaf):
+            F.relu(x, inplace=object())
 
     def test_real_tensors(self, x):
         with x._recorder.paused():

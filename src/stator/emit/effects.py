@@ -17,7 +17,7 @@ from . import raw
 from .emitter import Emitter
 from .plan import CannotRebuild, Const, Source, Splice, dict_of, listing
 from .raw import ABSENT
-from .recipes_instances import namespace_of
+from .recipes_instances import bound, namespace_of
 
 Pairs = Sequence[tuple[Any, Any]]
 
@@ -254,9 +254,9 @@ def attribute(emitter: Emitter, target: object, name: str, value: object = ABSEN
         if raw.stores_through(cls, name, descriptor):
             _plainly(emitter, target, name, value)
         elif value is ABSENT:
-            emitter.statement("{0}({1})", Const(descriptor.__delete__), target)
+            emitter.statement("{0}({1})", bound(descriptor, "__delete__"), target)
         else:
-            emitter.statement("{0}({1}, {2})", Const(descriptor.__set__), target, value)
+            emitter.statement("{0}({1}, {2})", bound(descriptor, "__set__"), target, value)
     elif raw.stores_plainly(cls, name):
         _plainly(emitter, target, name, value)
     else:

@@ -101,7 +101,7 @@ class Cycle:
         return [part for part in parts_of(*pieces) if id(part.obj) in self.plans]
 
     def split(self) -> set[int]:
-        """Objects to create bare and fill later: creating them whole would need themselves, or contents in the cycle."""
+        """Objects to create bare and fill later: made whole, they would need themselves or contents in the cycle."""
         found: set[int] = set()
         edges: dict[int, list[int]] = {}
         for node, plan in self.plans.items():
@@ -144,7 +144,7 @@ class Cycle:
         step.done(index)
 
     def ordered(self) -> list[Step]:
-        """The steps, each after those it waits for; waiting in a circle for contents is given up where least is missing."""
+        """The steps, each after those it waits for; where contents are awaited in a circle, the least is given up."""
         waiting = dict.fromkeys(range(len(self.steps)))
         followers: dict[int, list[int]] = {index: [] for index in waiting}
         for index, step in enumerate(self.steps):

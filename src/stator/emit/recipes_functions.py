@@ -91,7 +91,7 @@ def build_method_wrapper(obj: types.MethodWrapperType, solid: type, heap: Heap) 
 
 def build_descriptor(obj: Any, solid: type, heap: Heap) -> Plan:
     """Slots and C methods of a class that is rebuilt."""
-    return Plan(piece("{0}.__dict__[{1}]", obj.__objclass__, obj.__name__), inline=False)
+    return Plan(piece("{0}({1})[{2}]", Const(raw.class_dict), obj.__objclass__, obj.__name__))
 
 
 def build_super(obj: Any, solid: type, heap: Heap) -> Plan:

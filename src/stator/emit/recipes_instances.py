@@ -30,7 +30,14 @@ def store(cls: type, descriptor: Any, value: object) -> Piece:
     """Write through exactly this data descriptor."""
     if raw.stores_through(cls, descriptor.__name__, descriptor):
         return piece(f"{{0}}.{descriptor.__name__} = {{1}}", SELF, value)
-    return piece("{0}({1}, {2})", Const(descriptor.__set__), SELF, value)
+    return piece("{0}({1}, {2})", bound(descriptor, "__set__"), SELF, value)
+
+
+def bound(descriptor: Any, method: str) -> object:
+    """A method of a C descriptor; that of a class which may be rebuilt has to be looked up on the new class."""
+    if raw.flags(descriptor.__objclass__) & raw.HEAP_TYPE:
+        return Splice(Part(descriptor), f".{method}")
+    return Const(getattr(descriptor, method))
 
 
 def _slots(obj: object, solid: type) -> Iterable[Piece]:
@@ -56,7 +63,7 @@ def namespace_of(cls: type, descriptor: Any, owner: object) -> Piece:
     """An expression for the instance `__dict__`."""
     if raw.reads_dict_plainly(cls, descriptor):
         return piece("{0}.__dict__", owner)
-    return piece("{0}({1})", Const(descriptor.__get__), owner)
+    return piece("{0}({1})", bound(descriptor, "__get__"), owner)
 
 
 def build_instance_dict(owner: object) -> Plan:

@@ -140,17 +140,20 @@ def _view(method: Callable[[Any], Any], kind: type) -> Recipe:
 
 def build_mapping_proxy(obj: Any, solid: type, heap: Heap) -> Plan:
     (mapping,) = gc.get_referents(obj)
-    owner = next(
-        (
-            found
-            for found in gc.get_referrers(mapping)
-            if raw.is_a(found, type) and gc.get_referents(raw.class_dict(found))[0] is mapping
-        ),
-        None,
-    )
+    owner = _class_of(mapping)
     if owner is not None:
         return Plan(piece("{0}({1})", Const(raw.class_dict), owner))
     return Plan(piece("{0}({1})", Const(types.MappingProxyType), mapping))
+
+
+def _class_of(mapping: object) -> type | None:
+    """The class whose `__dict__` this is. Finding it is slow, but every class has a `__doc__` and few dicts do."""
+    if type(mapping) is not dict or "__doc__" not in mapping:
+        return None
+    for found in gc.get_referrers(mapping):
+        if raw.is_a(found, type) and gc.get_referents(raw.class_dict(found))[0] is mapping:
+            return found
+    return None
 
 
 # Wrappers around other iterators.

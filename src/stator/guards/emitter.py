@@ -19,7 +19,7 @@ from typing import Any
 from stator._entry import OPCODES, GuardProgram
 from stator.guards.check import DISTINCT, SAME, STATE, TYPE_IS
 from stator.guards.path import ITEM
-from stator.guards.tree import Holder, Node, Tree, keeps_type, known_type
+from stator.guards.tree import Guard, Holder, Node, Tree
 
 _INSTANCE, _TAG, _TAGGED, _END = (OPCODES[name] for name in ("INSTANCE", "TAG", "TAGGED", "END"))
 _CLASSFIELDS, _HOOKS = OPCODES["CLASSFIELDS"], OPCODES["HOOKS"]
@@ -31,7 +31,7 @@ class Emitter:
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
-        self.code = array("i")
+        self.code: list[int] = []
         self.keys: list[Any] = []
         self.blocks: list[tuple[Holder, int]] = []  # by number of the tag, with where to go back
         self.work: list[tuple[Callable[[Any], None], Any]] = []
@@ -48,7 +48,7 @@ class Emitter:
 
     def put(self, op: int, src: int, dst: int, arg: int, key: Any, row: int) -> None:
         """Writes one instruction."""
-        self.code.extend((op, src, dst, arg, row))
+        self.code += (op, src, dst, arg, row)
         self.keys.append(key)
 
     def state(self, snapshot: Any, row: int) -> None:
@@ -87,7 +87,8 @@ class Emitter:
             self.block(holder)
             self.put(_TAGGED, self.slot(holder.node), back, tag, None, holder.node.row)
         consts = tuple(self.tree.const_values)
-        return GuardProgram(self.code, self.keys, targets, self.slots, consts, numbers, npos, kwnames, shape_row)
+        code = array("i", self.code)
+        return GuardProgram(code, self.keys, targets, self.slots, consts, numbers, npos, kwnames, shape_row)
 
     def load(self, node: Node) -> None:
         """Fills the node's slot; a constant's is filled already."""
@@ -96,17 +97,17 @@ class Emitter:
             arg = node.arg if node.aside is None else self.slot(node.aside)
             self.put(node.opcode, source, self.slot(node), arg, node.key, node.row)
 
-    def checks(self, node: Node, lasting: bool, fused: Any = None) -> None:
-        """The checks whose outcome lasts as long as the object does, or the others."""
-        for guard in node.guards:
-            check, key, row = guard
-            if guard is not fused and lasting == (check.pinned == "OBJECT" or (check is TYPE_IS and keeps_type(key))):
-                self.put(check.opcode, self.slot(node), 0, 0, key, row)
+    def checks(self, node: Node, guards: Sequence[Guard]) -> None:
+        """Checks on the value itself."""
+        slot = self.slot(node)
+        for check, key, row in guards:
+            self.put(check.opcode, slot, 0, 0, key, row)
 
     def fresh(self, node: Node) -> None:
         """A value that is loaded on every run."""
         self.load(node)
-        self.checks(node, lasting=True)
+        if node.lasting:
+            self.checks(node, node.lasting)
         self.live(node)
 
     def live(self, node: Node) -> None:
@@ -115,9 +116,9 @@ class Emitter:
         later: list[tuple[Callable[[Any], None], Any]] = []
         if "FIELDS" in holders:
             self.instance(node, holders["FIELDS"])
-            later.extend((self.live, item) for item in holders["FIELDS"].items)
-        elif node.guards:
-            self.checks(node, lasting=False)
+            later.extend((self.live, item) for item in holders["FIELDS"].items if item.is_alive())
+        elif node.passing:
+            self.checks(node, node.passing)
         if node.hooks is not None:
             self.no_hooks(*node.hooks)
         for through, holder in holders.items():
@@ -129,11 +130,12 @@ class Emitter:
 
     def instance(self, node: Node, holder: Holder) -> None:
         """Class and instance dict in one instruction, then the other checks on the instance itself."""
-        fused = next((guard for guard in node.guards if guard[0] is TYPE_IS and not keeps_type(guard[1])), None)
+        fused = next((guard for guard in node.passing if guard[0] is TYPE_IS), None)
         key, row = (None, node.row) if fused is None else fused[1:]
         self.put(_INSTANCE, self.slot(node), self.slot(holder.node), len(self.blocks), key, row)
         self.open_block(holder)
-        self.checks(node, lasting=False, fused=fused)
+        if len(node.passing) > (fused is not None):
+            self.checks(node, [guard for guard in node.passing if guard is not fused])
 
     def held(self, holder: Holder) -> None:
         """A dict, loaded first if it is a class's, and then its items."""
@@ -142,17 +144,17 @@ class Emitter:
             self.load(node)
         self.put(_TAG, self.slot(node), 0, len(self.blocks), None, node.row)
         self.open_block(holder)
-        items = holder.items if holder.order is None else [*holder.items, *holder.order.items]
-        self.work.extend((self.live, item) for item in reversed(items))
+        self.work.extend((self.live, item) for item in reversed(all_items(holder)) if item.is_alive())
 
     def open_block(self, holder: Holder) -> None:
         """Notes that the holder needs a block, and that its items stay as long as its tag does."""
         self.blocks.append((holder, len(self.keys)))
-        work = list(holder.items) if holder.order is None else [*holder.items, *holder.order.items]
+        work = list(all_items(holder))
         while work:
             node = work.pop()
             node.pinned = True
-            work.extend(lasting_items(node))
+            if node.steps:
+                work.extend(lasting_items(node))
 
     def block(self, holder: Holder) -> None:
         """Loads the items and the items of tuples among them, and checks what lasts."""
@@ -171,8 +173,10 @@ class Emitter:
         while work:
             node = work.pop()
             self.load(node)
-            self.checks(node, lasting=True)
-            work.extend(reversed(lasting_items(node)))
+            if node.lasting:
+                self.checks(node, node.lasting)
+            if node.steps:
+                work.extend(reversed(lasting_items(node)))
 
     def ordered(self, holder: Holder) -> None:
         """Elements by position where nothing tells that the order is unchanged."""
@@ -185,8 +189,11 @@ class Emitter:
         self.put(_HOOKS, slots[0], 0, len(slots), None, row)
 
 
+def all_items(holder: Holder) -> list[Node]:
+    """The items by key, then those by position."""
+    return holder.items if holder.order is None else [*holder.items, *holder.order.items]
+
+
 def lasting_items(node: Node) -> list[Node]:
     """The items of a tuple: they stay as long as the tuple itself."""
-    if not node.steps or not issubclass(known_type(node), tuple):
-        return []
-    return [step for step in node.steps if step.opcode == ITEM.opcode]
+    return [step for step in node.steps if step.opcode == ITEM.opcode] if issubclass(node.kind, tuple) else []

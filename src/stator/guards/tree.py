@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections import OrderedDict
+from functools import cache
 from typing import Any
 
 from stator._entry import OPCODES
@@ -19,11 +20,16 @@ _HIDDEN = {"FIELDS": OPCODES["INSTANCE"], "CLASSFIELDS": OPCODES["CLASSFIELDS"],
 class Node:
     """One value of the program: its slot, how to load it, what to check, what lies below."""
 
-    __slots__ = ("slot", "opcode", "source", "aside", "arg", "key", "row", "guards", "steps", "holders", "hooks", "pinned")
+    __slots__ = (
+        "slot", "opcode", "source", "aside", "arg", "key", "row", "kind", "lasting", "passing", "steps", "holders", "hooks",
+        "pinned",
+    )  # fmt: skip
 
-    guards: list[Guard] | tuple[()]
+    lasting: list[Guard] | tuple[()]
+    passing: list[Guard] | tuple[()]
     steps: list[Node] | tuple[()]
     holders: dict[str, Holder] | None
+    hooks: tuple[int, list[Node]] | None
 
     def __init__(self, opcode: int, source: Node | None, key: Any, row: int) -> None:
         self.slot = -1
@@ -33,11 +39,17 @@ class Node:
         self.arg = 0
         self.key = key
         self.row = row
-        self.guards = ()
+        self.kind: type = object  # the exact type the checks promise
+        self.lasting = ()  # checks that hold for as long as the object is the same one
+        self.passing = ()  # checks that do not
         self.steps = ()  # reached by anything but a look-up in a dict
         self.holders = None
-        self.hooks: tuple[int, list[Node]] | None = None
+        self.hooks = None
         self.pinned = False  # known for as long as the dict above is unchanged
+
+    def is_alive(self) -> bool:
+        """True if there is something to look at although the object is the same one."""
+        return bool(self.passing or self.steps or self.holders or self.hooks)
 
 
 class Holder:
@@ -52,17 +64,10 @@ class Holder:
         self.order: Holder | None = None  # keys by position, as stable as the dict
 
 
-def keeps_type(cls: Any) -> bool:
+@cache
+def keeps_type(cls: type) -> bool:
     """True if an instance of exactly this class can never get another class."""
-    return isinstance(cls, type) and bool(cls.__flags__ & IMMUTABLE_TYPE) and not issubclass(cls, types.ModuleType)
-
-
-def known_type(node: Node) -> type:
-    """The exact type the checks promise, `object` if they promise none."""
-    for check, key, _ in node.guards:
-        if check is TYPE_IS:
-            return key  # type: ignore[no-any-return]
-    return object
+    return bool(cls.__flags__ & IMMUTABLE_TYPE) and not issubclass(cls, types.ModuleType)
 
 
 class Tree:
@@ -74,6 +79,7 @@ class Tree:
         self.consts: list[Node] = []
         self.const_values: list[Any] = []
         self.same: list[tuple[Node, Node, int]] = []
+        self.dicts: list[Node] = []
 
     def node(self, path: Path, row: int) -> Node:
         """The node of a path; it and its parents are made for the row that needs them first."""
@@ -136,23 +142,32 @@ class Tree:
                 self._hold(node, "FIELDS", hooks)
         elif check.pinned == "FIELDS":
             self._holder(node, "FIELDS").guards.append((check, key, row))
-        elif node.guards:
-            node.guards.append((check, key, row))
         else:
-            node.guards = [(check, key, row)]
+            self._attach(node, (check, key, row))
+
+    def _attach(self, node: Node, guard: Guard) -> None:
+        check, key, _ = guard
+        lasts = check.pinned == "OBJECT"
+        if check is TYPE_IS:
+            node.kind = key
+            # Not memoised for classes of the user's: that would keep them alive.
+            lasts = bool(key.__flags__ & IMMUTABLE_TYPE) and keeps_type(key)
+            if issubclass(key, dict):
+                self.dicts.append(node)
+        if lasts:
+            node.lasting = [*node.lasting, guard]
+        else:
+            node.passing = [*node.passing, guard]
 
     def settle(self) -> None:
         """Moves what the tag of a dict vouches for to its holder."""
-        for node in self.nodes.values():
-            if node.guards and issubclass(kind := known_type(node), dict):
-                self._settle_dict(node, ordered=issubclass(kind, OrderedDict))
-
-    def _settle_dict(self, node: Node, ordered: bool) -> None:
-        # An OrderedDict can be reordered without its tag changing.
-        vouched = ("DICT",) if ordered else ("DICT", "KEYS")
-        moved = [guard for guard in node.guards if guard[0].pinned in vouched]
-        if moved:
-            self._holder(node, "DICT").guards.extend(moved)
-            node.guards = [guard for guard in node.guards if guard[0].pinned not in vouched]
-        if not ordered and node.holders is not None and "ORDER" in node.holders:
-            self._holder(node, "DICT").order = node.holders.pop("ORDER")
+        for node in self.dicts:
+            # An OrderedDict can be reordered without its tag changing.
+            ordered = issubclass(node.kind, OrderedDict)
+            vouched = ("DICT",) if ordered else ("DICT", "KEYS")
+            moved = [guard for guard in node.passing if guard[0].pinned in vouched]
+            if moved:
+                self._holder(node, "DICT").guards.extend(moved)
+                node.passing = [guard for guard in node.passing if guard[0].pinned not in vouched]
+            if not ordered and node.holders is not None and "ORDER" in node.holders:
+                self._holder(node, "DICT").order = node.holders.pop("ORDER")

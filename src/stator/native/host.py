@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import operator
+import re
 import types
 from typing import Any, Callable
 
@@ -17,6 +18,7 @@ from stator.world.door import by_identity, is_free
 from stator.world.world import World
 
 Function, Method, Builtin = types.FunctionType, types.MethodType, types.BuiltinFunctionType
+BuiltinOfClass: Any = type(re.compile("").match)  # C methods that know the class defining them
 Caller = Callable[["Host", Frame, Any, list[Any], "dict[str, Any] | None"], Any]
 STANDINS: dict[Any, Caller] = {}  # functions whose native form must not run: same arguments, same meaning
 OVERRIDES: dict[str, Caller] = {}  # method-wrappers of `object` by name, called on an outside receiver
@@ -46,6 +48,11 @@ class Host(World):
         self.gc_enabled = self.gc_enabled_before = gc.isenabled()
         self.recorder: Any = None
 
+    def close(self) -> None:
+        super().close()
+        self.callers.clear()
+        self.effects.clear()
+
     def defer(self, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> None:
         """An effect that the entry function performs after the graph ran."""
         self.effects.append((function, tuple(args), kwargs or {}))
@@ -66,6 +73,8 @@ class Host(World):
         if first if function in ITEM_OPERATORS else first or type(args[-1]) in self.tensor_types:
             if function in ITEM_OPERATORS or all(type(arg) in self.operand_types for arg in args):
                 return self.record(f, function, args, None)
+        if function is operator.contains and id(args[1]) in self.records:
+            self.identities.matters(type(args[1]))
         result = run_native(function, *args)
         if result is FAILED:
             raise RAISED
@@ -154,7 +163,7 @@ class Host(World):
         if kind is Method:
             return self.call(f, function.__func__, [function.__self__, *args], kwargs)
         caller = self.caller(function)
-        if kind is not Builtin or is_free(function.__self__):
+        if kind is not Builtin and kind is not BuiltinOfClass or is_free(function.__self__):
             self.callers[id(function)] = (function, caller)
         return caller(self, f, function, args, kwargs)
 
@@ -245,6 +254,8 @@ def may_be_torch(kind: type) -> bool:
 
 def call_python(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """A Python function: CPython binds the arguments, and the frame arrives in the hook."""
+    if host.audit is not None:
+        host.audit.check(function, args)
     result = run_native(function, *args, **kwargs) if kwargs else run_native(function, *args)
     if result is FAILED:
         raise RAISED
@@ -389,6 +400,7 @@ WRITERS: dict[int, Any] = by_identity({
 CALLERS: dict[int, Caller] = by_identity({
     Function: call_python,
     Builtin: call_builtin,
+    BuiltinOfClass: call_builtin,
     types.MethodDescriptorType: call_descriptor,
     types.WrapperDescriptorType: call_descriptor,
     types.ClassMethodDescriptorType: call_descriptor,

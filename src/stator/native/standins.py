@@ -6,6 +6,7 @@ import builtins
 import copyreg
 import gc
 import importlib
+import operator
 import re
 import sys
 import types
@@ -15,6 +16,7 @@ from typing import Any
 from stator import _frames
 from stator._frames import FAILED, UNBOUND
 from stator.frame import RAISED, Frame, native, throw
+from stator.guards.check import IS
 from stator.native.host import OVERRIDES, Host, call_framed, call_python, standin
 from stator.world import attributes
 
@@ -159,6 +161,21 @@ def stand_import(host: Host, f: Frame, function: Any, args: list[Any], kwargs: A
     return host.enter_const(host.imported(f, name, fromlist, level))
 
 
+OPERATORS = tuple(
+    getattr(operator, name)
+    for name in """lt le eq ne gt ge add sub mul truediv floordiv mod pow matmul lshift rshift and_ or_ xor neg pos invert abs
+    iadd isub imul itruediv ifloordiv imod ipow imatmul ilshift irshift iand ior ixor getitem setitem delitem contains""".split()
+)
+
+
+@standin(*OPERATORS)
+def stand_operator(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`operator.add(a, b)` is `a + b`."""
+    if kwargs or not args:
+        return call_python(host, f, function, args, kwargs)
+    return host.operate(f, function, *args)
+
+
 @standin(print)
 def stand_print(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """Output to an outside stream happens after the graph ran, in program order, with real values."""
@@ -174,6 +191,27 @@ def stand_print(host: Host, f: Frame, function: Any, args: list[Any], kwargs: An
     texts = [arg if type(arg) is str or host.is_deferred(arg) else native(f, str, arg) for arg in args]
     host.defer(print, [host.snapshot(text) for text in texts], {**given, "file": stream})
     return None
+
+
+@standin(id)
+def stand_id(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """The address of an outside object is a value that only this object has."""
+    if len(args) == 1:
+        pin_identity(host, args[0])
+    return call_python(host, f, function, args, kwargs)
+
+
+@standin(hash)
+def stand_hash(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if len(args) == 1 and _frames.type_lookup(type(args[0]), "__hash__") is object.__hash__:
+        pin_identity(host, args[0])
+    return call_python(host, f, function, args, kwargs)
+
+
+def pin_identity(host: Host, obj: Any) -> None:
+    record = host.records.get(id(obj))
+    if record is not None and record.inner is record.obj:
+        host.guards.add(record.path, IS, record.obj, host.origin())
 
 
 @standin(copyreg._slotnames)  # type: ignore[attr-defined]

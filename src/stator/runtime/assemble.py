@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from stator._frames import UNBOUND
@@ -22,6 +24,7 @@ class Assembly:
         self.result = result
         self.loads: dict[Any, int] = {}  # path -> number
         self.outputs: dict[int, Any] = {}  # id -> traced tensor the graph returns
+        self.written: list[Any] = []  # records of outside objects that change
 
     def resolve(self, obj: Any) -> str | None:
         """Objects that exist when the entry function runs: loads and graph outputs."""
@@ -66,19 +69,29 @@ class Assembly:
         self.write_effects(emitter)
         return emitter
 
+    @contextmanager
+    def noting(self, emitter: Emitter, record: Any) -> Iterator[None]:
+        """Notes the record as written to if the block adds statements."""
+        before = len(emitter._body.lines)
+        yield
+        if len(emitter._body.lines) > before:
+            self.written.append(record)
+
     def write_effects(self, emitter: Emitter) -> None:
         host = self.host
         seen: set[int] = set()
         for record in list(host.records.values()):
             if record.before is not None and id(record) not in seen:
                 seen.add(id(record))
-                effects.contents(emitter, record.inner, record.before, record.inner)
+                with self.noting(emitter, record):
+                    effects.contents(emitter, record.inner, record.before, record.inner)
         for namespace in {id(n): n for n in host.namespaces.values()}.values():
             for name, value in namespace.changes():
                 self.write_name(emitter, namespace, name, ABSENT if value is UNBOUND else value)
         for cell, path, before, now in host.cells.values():
             if now is not before:
                 effects.cell(emitter, Source(self.load(path)), ABSENT if now is UNBOUND else now)
+        self.written.extend(host.touched.values())
         for record in host.touched.values():
             for name, (before, now, _) in (record.extra or {}).items():
                 if now is not before:

@@ -10,6 +10,8 @@ import time
 import types
 from typing import Any, Callable
 
+import torch
+
 import stator
 from stator import _entry, _frames
 from stator.errors import InternalError, Location, StatorError, Unsupported, unsupported
@@ -83,29 +85,29 @@ class Session:
         events.emit("skip", **fields)
 
     def capture(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Callable[..., Any] | None:
+        """A new entry for this call, or None if the program raised: then it does so again, by itself."""
         started = time.perf_counter()
         host = TensorHost()
+        recorder, guards = host.recorder, host.guards
         values, names = flat(args, kwargs)
-        state = snapshot()
+        guards.state(snapshot())
+        guards.call_shape(len(args), names)
         try:
-            with compiling(), host.recorder:
+            with compiling(), recorder:
                 returned, result = self.run(host, args, kwargs, values)
             if not returned:
                 reason = f"{type(result).__name__} came out of the function"
                 events.emit("skip", code=self.code, reason=reason, text=lambda: repr(result))
-                return None  # the program raised: it does so again, by itself
-            host.guards.state(state)
-            host.guards.call_shape(len(args), names)
-            try:
-                program, function = self.assemble(host, result)
-            except CannotRebuild as error:
-                raise unsupported("cannot-rebuild", str(error), type=type(error.obj).__name__) from error
+                return None
+            program, function = self.assemble(host, result)
         finally:
             host.close()
-        self.guard_sets.append(host.guards)
+            del host
+        del result
+        check_survivors(recorder)
+        self.guard_sets.append(guards)
         self.compiled.append(program, function)
         events.emit("capture", code=self.code, seconds=time.perf_counter() - started)
-        del result, host
         return functools.partial(run_entry, self, program, function)
 
     def run(self, host: TensorHost, args: Any, kwargs: Any, values: tuple[Any, ...]) -> tuple[bool, Any]:
@@ -133,12 +135,14 @@ class Session:
     def assemble(self, host: TensorHost, result: Any) -> tuple[Any, Any]:
         """The guard program and the entry function."""
         assembly = Assembly(host, result)
-        dry = assembly.write(None, [])
-        dry.value(result)
+        try:
+            assembly.write(None, []).value(result)
+        except CannotRebuild as error:
+            raise unsupported("cannot-rebuild", str(error), type=type(error.obj).__name__) from error
+        host.identities.guard(assembly.written, torch.Tensor)
         outputs = list(assembly.outputs.values())
         graph, inputs = self.compile_graph(host, assembly, outputs)
         emitter = assembly.write(graph, inputs)
-        params = [f"l{i}" for i in range(len(assembly.loads))]
         name = getattr(self.code, "co_name", "entry")
         if not name.isidentifier():
             name = "entry"
@@ -165,6 +169,14 @@ class Session:
             module, tensors, options.backend, mode=options.mode, options=options.options, dynamic=options.dynamic
         )
         return function, loads
+
+
+def check_survivors(recorder: Any) -> None:
+    """No traced tensor may live on after its capture: something outside would hold a tensor without data."""
+    if recorder.survivors():
+        gc.collect()
+        if left := recorder.survivors():
+            raise unsupported("tensor-escaped", f"{len(left)} traced tensors are still referenced")
 
 
 def run_entry(session: Session, program: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:

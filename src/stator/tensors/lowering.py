@@ -101,8 +101,12 @@ def _symbolic(value: Any, found: Found) -> Lowered:
     raise UnsupportedOp(type(value).__name__, "symbolic scalars are not recorded yet", "symbolic-value")
 
 
+class ForeignArgument(UnsupportedOp):
+    """An argument that has no form in a graph."""
+
+
 def _foreign(value: Any, found: Found) -> Lowered:
-    raise UnsupportedOp(type(value).__name__, f"an argument of type {type(value).__qualname__} cannot be in a graph")
+    raise ForeignArgument(type(value).__name__, f"an argument of type {type(value).__qualname__} cannot be in a graph")
 
 
 Rule = Callable[[Any, Found], Lowered]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stator.tensors.propagate import Plan
+from stator.tensors.plan import Plan
 
 LIMIT = 20_000
 

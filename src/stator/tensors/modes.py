@@ -53,6 +53,26 @@ def _read_autocast() -> tuple[bool, Autocast]:
     return torch.is_autocast_cache_enabled(), rows
 
 
+_FLAGS: tuple[Callable[[], Any], ...] = (
+    torch.are_deterministic_algorithms_enabled,
+    torch.is_deterministic_algorithms_warn_only_enabled,
+    torch._C._get_flash_sdp_enabled,
+    torch._C._get_mem_efficient_sdp_enabled,
+    torch._C._get_math_sdp_enabled,
+    torch._C._get_cudnn_sdp_enabled,
+    torch._C._get_mkldnn_enabled,
+    torch._C._get_cudnn_enabled,
+)
+
+
+_numbered: dict[tuple[Any, ...], int] = {}
+
+
+def read_flags() -> int:
+    """A number for the settings that choose between implementations, and so strides; fixed while capturing."""
+    return _numbered.setdefault(tuple(flag() for flag in _FLAGS), len(_numbered))
+
+
 def _by_device(rows: Autocast) -> dict[str, tuple[str, bool, torch.dtype]]:
     return {row[0]: row for row in rows}
 

@@ -10,7 +10,8 @@ import torch
 from torch import fx
 from torch._guards import TracingContext
 
-from stator.tensors.propagate import Group, New, make_fake, own_mode
+from stator.tensors.fakes import make_fake, own_mode
+from stator.tensors.plan import Group, New
 from stator.tensors.targets import safe_name
 
 _Node = fx.Node

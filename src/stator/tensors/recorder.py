@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from stator.tensors import attributes, data, finish, inputs
 from stator.tensors import data_dependent as data_dependent  # registers its rows
-from stator.tensors.lowering import PLAIN, lower
+from stator.tensors.lowering import PLAIN, ForeignArgument, lower
 from stator.tensors.memo import memo
 from stator.tensors.meta import Meta
 from stator.tensors.modes import (
@@ -22,12 +23,14 @@ from stator.tensors.modes import (
     State,
     check_surroundings,
     default_device,
+    read_flags,
     read_state,
 )
 from stator.tensors.nodes import NodeWriter
-from stator.tensors.propagate import Again, Constant, Group, New, Plan, Same, propagate
+from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
+from stator.tensors.propagate import propagate
 from stator.tensors.rows import is_metadata
-from stator.tensors.signals import UnsupportedOp, describe
+from stator.tensors.signals import NotLeaf, UnsupportedOp, describe
 from stator.tensors.targets import Target, as_operator, target_of, unbind
 from stator.tensors.traced import Storage, TracedTensor, current, make, make_view
 
@@ -65,6 +68,7 @@ class Recorder:
         self.scope = Scope()
         self._nodes = NodeWriter(self.graph, location)
         self._refused = refused
+        self._flags = read_flags()
         self._kept: set[fx.Node] = set()
         self._inputs = inputs.Inputs()
         self._traced: list[weakref.ref[TracedTensor]] = []
@@ -74,6 +78,7 @@ class Recorder:
 
     def __enter__(self) -> Recorder:
         check_surroundings()
+        self._flags = read_flags()
         self._outer, current.recorder = current.recorder, self
         self.scope.__enter__()
         self._mode.__enter__()
@@ -114,13 +119,17 @@ class Recorder:
         return self._inputs.names[name]
 
     def takes(self, func: Any) -> bool:
-        """Whether `func` is a torch operation that `call` understands, or knows why it cannot be recorded."""
+        """Whether `func` is a torch operation that `call` understands, or knows why it cannot be recorded.
+
+        Operators are not only for tensors: `call` understands them, but does not ask for them.
+        """
         if isinstance(getattr(func, "__self__", None), InferenceGuard):
             return True
         try:
-            return target_of(unbind(func)[0]) is not None
+            target = target_of(unbind(func)[0])
         except TypeError:  # not hashable
             return False
+        return target is not None and not target.general
 
     def call(self, func: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Records one call, and gives its result with traced tensors for tensors."""
@@ -131,7 +140,12 @@ class Recorder:
             return target.handler(self, args, kwargs or {})
         if not kwargs:
             target, args = as_operator(target, args)
-        return self.record(target, args, kwargs or {})
+        try:
+            return self.record(target, args, kwargs or {})
+        except ForeignArgument:
+            if isinstance(target.func, FunctionType):
+                raise NotLeaf(target.func, "it is given a Python object") from None
+            raise
 
     def _bound(self, func: Any, args: tuple[Any, ...]) -> tuple[Target, tuple[Any, ...]]:
         if isinstance(getattr(func, "__self__", None), InferenceGuard):
@@ -178,7 +192,7 @@ class Recorder:
                 nodes.append(node)
         named, named_nodes = lower(kwargs, found) if kwargs else (None, {})
         state = read_state()
-        key = (target.func, state, named, *keys)
+        key = (target.func, state, self._flags, named, *keys)
         plan = memo.plans.get(key)
         if plan is None:
             plan = propagate(target.func, args, kwargs, found)

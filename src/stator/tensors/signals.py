@@ -71,14 +71,15 @@ class OpFailed(TensorSignal):
 
 
 class NotLeaf(TensorSignal):
-    """This Python function does more than run operations (it warned): interpret its body instead."""
+    """This Python function does more than run operations on its arguments: interpret its body instead."""
 
-    def __init__(self, func: Any) -> None:
-        super().__init__(describe(func), "it warns, so its body has to be interpreted")
+    def __init__(self, func: Any, why: str) -> None:
+        super().__init__(describe(func), f"its body has to be interpreted: {why}")
         self.func = func
+        self.why = why
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.func,)
+        return type(self), (self.func, self.why)
 
 
 class OutsideAttribute(TensorSignal):

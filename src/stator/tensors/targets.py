@@ -27,7 +27,7 @@ Handler = Callable[["Recorder", tuple[Any, ...], dict[str, Any]], Any]
 class Target:
     """How one callable is recorded: FX op and target, and what propagation runs."""
 
-    __slots__ = ("factory", "func", "handler", "name", "op", "operator", "reflected", "target")
+    __slots__ = ("factory", "func", "general", "handler", "name", "op", "operator", "reflected", "target")
 
     def __init__(self, func: Any, op: str, target: Any, name: str, handler: Handler | None = None) -> None:
         self.func = func
@@ -38,6 +38,7 @@ class Target:
         self.operator: Target | None = None  # the same with two plain arguments, as an operator
         self.reflected = False
         self.factory = False  # takes the default device
+        self.general = False  # not only for tensors: an operator
 
 
 def safe_name(name: str) -> str:
@@ -175,7 +176,7 @@ def _python(func: Any) -> Target | None:
 
 
 def _descriptor(func: Any) -> Target | None:
-    return _method(func) if func.__objclass__ in torch.Tensor.__mro__ else None
+    return _method(func) if func.__objclass__ in torch.Tensor.__mro__[:-1] else None  # `object`'s are everybody's
 
 
 def _method(func: Any) -> Target:
@@ -215,6 +216,7 @@ _KINDS: dict[type, Callable[[Any], Target | None]] = {
 def _register_operators() -> None:
     for func, _, methods, reflected in _OPERATORS:
         target = _targets[func] = Target(func, "call_function", func, func.__name__.strip("_"))
+        target.general = True
         for name in (methods + " " + reflected).split():
             method = getattr(torch.Tensor, name)
             row = _targets.setdefault(method, Target(method, "call_method", name, name))
@@ -222,6 +224,7 @@ def _register_operators() -> None:
             row.reflected = name in reflected.split()
     for func in _INPLACE:
         target = _targets[func] = Target(func, "call_function", func, func.__name__)
+        target.general = True
         method = getattr(torch.Tensor, f"__{func.__name__}__", None)
         if method is not None:
             row = _targets.setdefault(method, Target(method, "call_method", method.__name__, func.__name__))

@@ -354,6 +354,7 @@ IMPORTERS: dict[int, Importer] = by_identity({
     types.FunctionType: enter_function,
     types.MethodType: enter_method,
     types.BuiltinFunctionType: enter_builtin,
+    type(re.compile("").match): enter_builtin,
     types.MethodWrapperType: enter_builtin,
     types.ModuleType: enter_module,
     types.CellType: enter_cell,

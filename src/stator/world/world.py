@@ -13,6 +13,9 @@ from stator.guards import path as paths
 from stator.guards.check import CODE_IS, EMPTY_CELL, EQ, SAME, TYPE_VERSION
 from stator.guards.guardset import GuardSet
 from stator.guards.path import Path
+from stator.world.aliasing import Identities
+from stator.world.audit import ENABLED as AUDITING
+from stator.world.audit import Audit
 from stator.world.door import IMPORTERS, importer_for
 from stator.world.record import Namespace, Record
 from stator.world.types import TypeInfo
@@ -42,6 +45,8 @@ class World:
         self.cells: dict[int, list[Any]] = {}  # outside cells: [cell, path, value before, value now]
         self.touched: dict[int, Record] = {}  # outside instances written to, in first-write order
         self.class_writes: dict[tuple[int, str], list[Any]] = {}
+        self.identities = Identities(self)
+        self.audit = Audit(self) if AUDITING else None
         self.enter_tensor: Callable[[World, Any, Path], Any] | None = None
 
     # ---- where we are ---------------------------------------------------------------------------
@@ -136,9 +141,12 @@ class World:
                 self.guards.replace(paths.const(known), TYPE_VERSION, _entry.type_version(known))
 
     def close(self) -> None:
-        """The capture is over: classes get their own slots back."""
+        """The capture is over: classes get their own slots back, and nothing of the program is held any longer."""
         while self.watched:
             _frames.unwatch_type(self.watched.pop())
+        for table in (self.records, self.namespaces, self.types, self.cells, self.touched, self.inside_cells,
+                      self.inside_functions, self.inside_types, self.inside_namespaces):  # fmt: skip
+            table.clear()
 
     def class_overlay(self, cls: type, name: str) -> Any:
         """What capture wrote to an outside class along the MRO."""
@@ -296,7 +304,15 @@ class World:
         return value
 
     def same(self, left: Any, right: Any) -> bool:
-        return left is right
+        if left is right:
+            return True
+        if right is not None:
+            self.identities.compared(left, right)
+        return False
+
+    def is_known(self, value: Any) -> bool:
+        """Outside objects that are held by capture in other ways than by a record."""
+        return id(value) in self.namespaces or id(value) in self.inside_namespaces
 
     def guard_slot_empty(self, record: Record, name: str) -> None:
         raise self.refuse("outside-type", f"empty slot {name!r} read", type=type(record.obj).__name__)

@@ -1,0 +1,106 @@
+"""Fake tensors: made from metadata, and run in a mode that watches what operations do."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from stator.tensors.meta import Meta
+
+
+class WatchingMode(FakeTensorMode):
+    """A fake mode that notes what the operations below a call do besides computing."""
+
+    def __init__(self) -> None:
+        super().__init__(allow_non_fake_inputs=False)
+        self.watch()
+
+    def watch(self) -> None:
+        """Starts to watch one call."""
+        self.pure = True
+        self.written: set[int] = set()  # storages
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        pure, writes = _nature(func)
+        if not pure:
+            self.pure = False
+        for index, name in writes:
+            value = args[index] if index < len(args) else kwargs.get(name)
+            for tensor in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(tensor, torch.Tensor):
+                    self.written.add(storage_of(tensor))
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+@functools.cache
+def _nature(func: Any) -> tuple[bool, tuple[tuple[int, str], ...]]:
+    """Whether an operation has no effect that its schema does not tell, and the arguments it writes to."""
+    schema = func._schema
+    name = schema.name
+    known = name.startswith(("aten::", "prims::", "prim::")) and "_assert" not in name and "print" not in name
+    pure = known and torch.Tag.nondeterministic_seeded not in func.tags
+    if not schema.is_mutable:
+        return pure, ()
+    writes = [(i, arg.name) for i, arg in enumerate(schema.arguments) if arg.alias_info and arg.alias_info.is_write]
+    return pure, tuple(writes)
+
+
+class _Local(threading.local):
+    mode: WatchingMode | None = None
+
+
+_local = _Local()
+
+
+def own_mode() -> WatchingMode:
+    """The fake mode of this thread."""
+    if _local.mode is None:
+        _local.mode = WatchingMode()
+    return _local.mode
+
+
+def storage_of(tensor: torch.Tensor) -> int:
+    """Address of the memory of a tensor."""
+    return cast(int, tensor.untyped_storage()._cdata)
+
+
+class _Interior(torch.autograd.Function):
+    """Gives a tensor that looks like the result of an operation, with any strides."""
+
+    @staticmethod
+    def forward(ctx: Any, leaf: torch.Tensor, make: Callable[[], torch.Tensor]) -> torch.Tensor:
+        return make()
+
+
+def make_fake(mode: FakeTensorMode, meta: Meta) -> FakeTensor:
+    """A fresh fake tensor with this metadata; made without the mode, which would cost ten times as much."""
+    with torch.inference_mode(meta.inference):
+        if meta.requires_grad and not meta.leaf:
+            with torch.enable_grad():
+                leaf = torch.empty(0, requires_grad=True, device="meta")
+                return cast(FakeTensor, _Interior.apply(leaf, lambda: _allocate(mode, meta)))
+        fake = _allocate(mode, meta)
+        if meta.requires_grad:
+            fake.requires_grad_()
+        return fake
+
+
+def _allocate(mode: FakeTensorMode, meta: Meta) -> FakeTensor:
+    with torch.no_grad():
+        if meta.offset:
+            room = 1 + sum((size - 1) * stride for size, stride in zip(meta.size, meta.stride, strict=True) if size)
+            storage = torch.empty(meta.offset + room, dtype=meta.dtype, device="meta").untyped_storage()
+            plain = torch.empty(0, dtype=meta.dtype, device="meta").set_(storage, meta.offset, meta.size, meta.stride)
+        else:
+            plain = torch.empty_strided(meta.size, meta.stride, dtype=meta.dtype, device="meta")
+        if meta.conj:
+            plain = torch._conj(plain)
+        if meta.neg:
+            plain = torch._neg_view(plain)
+        return FakeTensor(mode, plain, meta.device)

@@ -1,0 +1,52 @@
+"""Which outside objects must stay different ones for an entry to be right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stator.guards.path import CONST, Path
+
+if TYPE_CHECKING:
+    from stator.world.record import Record
+    from stator.world.world import World
+
+
+class Identities:
+    """Collects where the captured program depended on objects being different."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.classes: dict[int, type] = {}  # identity of all outside objects of these classes matters
+
+    def compared(self, left: Any, right: Any) -> None:
+        """`left is right` was False; if both came from outside, that must stay so."""
+        records = self.world.records
+        one, two = records.get(id(left)), records.get(id(right))
+        if one is not None and two is not None and not (pinned(one.path) and pinned(two.path)):
+            self.world.guards.distinct([one.path, two.path], self.world.origin())
+
+    def matters(self, cls: type) -> None:
+        self.classes[id(cls)] = cls
+
+    def guard(self, written: list[Record], tensor_class: type) -> None:
+        """A write to one object must not be a write to another one: all of its class stay different."""
+        for record in written:
+            self.matters(type(record.obj))
+        groups: dict[int, dict[Path, None]] = {}
+        for record in self.world.records.values():
+            cls = type(record.obj)
+            if isinstance(record.obj, tensor_class):
+                groups.setdefault(0, {})[record.path] = None
+            elif id(cls) in self.classes:
+                groups.setdefault(id(cls), {})[record.path] = None
+        for paths in groups.values():
+            if not all(map(pinned, paths)):
+                self.world.guards.distinct(paths)
+
+
+def pinned(path: Path) -> bool:
+    """Whether the path is an object itself."""
+    return path.accessor is CONST
+
+
+

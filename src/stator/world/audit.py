@@ -1,0 +1,41 @@
+"""Audit mode: proof at run time that native code never meets an outside object that did not come through the door."""
+
+from __future__ import annotations
+
+import gc
+import os
+import types
+from collections import deque
+from typing import Any
+
+from stator import _frames
+from stator.errors import InternalError
+
+ENABLED = os.environ.get("STATOR_AUDIT", "") not in ("", "0")
+CONTAINERS = (list, dict, set, deque, bytearray)
+NOT_INSTANCES = (type, types.FunctionType, types.ModuleType, BaseException)
+
+
+class Audit:
+    """Knows every object that existed when the capture began."""
+
+    def __init__(self, world: Any) -> None:
+        self.world = world
+        self.existed = gc.get_objects()  # kept alive, so that their ids stay theirs
+        self.ids = {id(obj) for obj in self.existed}
+
+    def check(self, function: Any, values: Any) -> None:
+        """Raise if one of the values is an outside object that nobody registered."""
+        for value in values:
+            if id(value) in self.ids and is_mutable(value) and id(value) not in self.world.records:
+                if not self.world.is_known(value):
+                    name = getattr(function, "__qualname__", repr(function))
+                    raise InternalError(f"audit: {name} met an outside {type(value).__qualname__} around the door")
+
+
+def is_mutable(value: Any) -> bool:
+    """Containers and instances of Python classes; classes, functions and modules are guarded by other means."""
+    cls = type(value)
+    if issubclass(cls, CONTAINERS):
+        return True
+    return _frames.is_heap_type(cls) and not issubclass(cls, NOT_INSTANCES)
