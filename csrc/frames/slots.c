@@ -170,6 +170,69 @@ static int wrappers_ready(void) {
     return 0;
 }
 
+/* Run a finalizer inside a span, so that what it does is observed, also when stator's own code dropped the object. */
+static void finalize_in_span(destructor finalize, PyObject *obj) {
+    PyThreadState *ts = _PyThreadState_GET();
+    Span span;
+    stator_span_enter(ts, &span);
+    finalize(obj);
+    stator_span_leave(ts, &span);
+}
+
+static int needs_span(void) {
+    return stator_thread.capturing && !stator_thread.armed && stator_thread.top && !stator_thread.abandoned;
+}
+
+static void finalize_generator(PyObject *generator) {
+    PyGenObject *gen = (PyGenObject *)generator;
+    if (needs_span() && gen->gi_frame_state == FRAME_SUSPENDED && !stator_skip_code(gen->gi_code)) {
+        finalize_in_span(_PyGen_Finalize, generator);
+    } else {
+        _PyGen_Finalize(generator);
+    }
+}
+
+static destructor finalize_slot; /* CPython's slot for classes with __del__, learnt when first met */
+
+static void finalize_instance(PyObject *obj) {
+    if (needs_span()) {
+        finalize_in_span(finalize_slot, obj);
+    } else {
+        finalize_slot(obj);
+    }
+}
+
+/* Route __del__ of a class through finalize_instance. */
+static void watch_finalizer(PyTypeObject *type) {
+    static PyObject *name;
+    if (!name && !(name = PyUnicode_InternFromString("__del__"))) {
+        PyErr_Clear();
+        return;
+    }
+    if (type->tp_finalize && type->tp_finalize != finalize_instance && _PyType_Lookup(type, name)) {
+        if (!finalize_slot) {
+            finalize_slot = type->tp_finalize;
+        }
+        if (type->tp_finalize == finalize_slot) {
+            type->tp_finalize = finalize_instance;
+        }
+    }
+}
+
+/* Classes made while a span is open are inside. */
+static PyObject *type_new_noted(PyTypeObject *meta, PyObject *args, PyObject *kwargs) {
+    PyObject *cls = type_new(meta, args, kwargs);
+    if (cls && stator_thread.armed && stator_thread.inside_types) {
+        watch_finalizer((PyTypeObject *)cls);
+        PyObject *key = PyLong_FromVoidPtr(cls);
+        if (!key || PyDict_SetItem(stator_thread.inside_types, key, cls) < 0) {
+            Py_CLEAR(cls);
+        }
+        Py_XDECREF(key);
+    }
+    return cls;
+}
+
 /* watch_type(cls): route native attribute access on its instances through stator while a span is open. */
 static PyObject *watch_type(PyObject *module, PyObject *cls) {
     if (!PyType_Check(cls)) {
@@ -193,6 +256,7 @@ static PyObject *watch_type(PyObject *module, PyObject *cls) {
     if (type->tp_setattro == PyObject_GenericSetAttr) {
         type->tp_setattro = write_generic;
     }
+    watch_finalizer(type);
     Py_RETURN_TRUE;
 }
 
@@ -207,35 +271,10 @@ static PyObject *unwatch_type(PyObject *module, PyObject *cls) {
     if (type->tp_setattro == write_generic) {
         type->tp_setattro = PyObject_GenericSetAttr;
     }
+    if (finalize_slot && type->tp_finalize == finalize_instance) {
+        type->tp_finalize = finalize_slot;
+    }
     Py_RETURN_NONE;
-}
-
-/* Classes made while a span is open are inside. */
-static PyObject *type_new_noted(PyTypeObject *meta, PyObject *args, PyObject *kwargs) {
-    PyObject *cls = type_new(meta, args, kwargs);
-    if (cls && stator_thread.armed && stator_thread.inside_types) {
-        PyObject *key = PyLong_FromVoidPtr(cls);
-        if (!key || PyDict_SetItem(stator_thread.inside_types, key, cls) < 0) {
-            Py_CLEAR(cls);
-        }
-        Py_XDECREF(key);
-    }
-    return cls;
-}
-
-/* A generator that dies while stator's own code runs is closed inside a span, so that its `finally` is observed. */
-static void finalize_generator(PyObject *generator) {
-    if (!stator_thread.capturing || stator_thread.armed || !stator_thread.top || stator_thread.abandoned
-        || ((PyGenObject *)generator)->gi_frame_state != FRAME_SUSPENDED
-        || stator_skip_code(((PyGenObject *)generator)->gi_code)) {
-        _PyGen_Finalize(generator);
-        return;
-    }
-    PyThreadState *ts = _PyThreadState_GET();
-    Span span;
-    stator_span_enter(ts, &span);
-    _PyGen_Finalize(generator);
-    stator_span_leave(ts, &span);
 }
 
 static PyObject *descr_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {

@@ -14,6 +14,7 @@ from stator.emit.plan import Source
 from stator.emit.raw import ABSENT
 from stator.native.host import Host
 from stator.tensors.traced import TracedTensor
+from stator.world.door import fields_of
 
 
 class Assembly:
@@ -59,6 +60,8 @@ class Assembly:
     def write(self, graph: Any, inputs: list[str]) -> Emitter:
         """One pass over effects and result; `graph` is None while outputs are still being found."""
         emitter = Emitter(self.resolve, self.inside)
+        for lock in self.host.locks.values():
+            emitter.statement("{0}.acquire()", lock)
         if graph is not None:
             names = [f"g{i}" for i in range(len(self.outputs))]
             call = f"{emitter.constant(graph, 'graph')}({', '.join(inputs)})"
@@ -85,6 +88,9 @@ class Assembly:
                 seen.add(id(record))
                 with self.noting(emitter, record):
                     effects.contents(emitter, record.inner, record.before, record.inner)
+        for shadow, before in host.shadow_fields.values():
+            with self.noting(emitter, host.records[id(shadow)]):
+                self.write_fields(emitter, shadow, before)
         for namespace in {id(n): n for n in host.namespaces.values()}.values():
             for name, value in namespace.changes():
                 self.write_name(emitter, namespace, name, ABSENT if value is UNBOUND else value)
@@ -96,10 +102,21 @@ class Assembly:
             for name, (before, now, _) in (record.extra or {}).items():
                 if now is not before:
                     effects.attribute(emitter, record.obj, name, ABSENT if now is UNBOUND else now)
+        for lock in host.locks.values():
+            emitter.statement("{0}.release()", lock)
         for function, args, kwargs in host.effects:
             holes = [f"{{{i}}}" for i in range(1, len(args) + 1)]
             holes += [f"{name}={{{i}}}" for i, name in enumerate(kwargs, len(args) + 1)]
             emitter.statement(f"{{0}}({', '.join(holes)})", function, *args, *kwargs.values())
+
+    def write_fields(self, emitter: Emitter, shadow: Any, before: dict[Any, Any]) -> None:
+        """Attributes and slots set on the shadow of a container subclass."""
+        now = fields_of(shadow)
+        for name in (name for name in before if name not in now):
+            effects.attribute(emitter, shadow, name)
+        for name, value in now.items():
+            if value is not before.get(name, ABSENT):
+                effects.attribute(emitter, shadow, name, value)
 
     def write_name(self, emitter: Emitter, namespace: Any, name: Any, value: Any) -> None:
         if namespace.by_attribute:

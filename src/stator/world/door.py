@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import enum
 import functools
 import operator
@@ -13,8 +14,10 @@ from collections import OrderedDict, defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
 from stator import _frames
+from stator._frames import UNBOUND
 from stator.errors import unsupported
 from stator.guards.check import ALIVE, CODE_IS, EQ, IS, KEYS, LEN, TYPE_IS
+from stator.world import ambient
 from stator.world.record import Importer
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ def singleton(world: World, obj: Any, path: Path) -> Any:
 def enter_class(world: World, obj: Any, path: Path) -> Any:
     world.guards.add(path, IS, obj, world.origin())
     world.type_info(obj)
+    ambient.notice_class(world, obj)
     return obj
 
 
@@ -75,6 +79,7 @@ def enter_builtin(world: World, obj: Any, path: Path) -> Any:
     owner = obj.__self__
     if is_free(owner):
         world.guards.add(path, IS, obj, world.origin())
+        ambient.notice_function(world, obj)
         return obj
     world.guards.add(path, TYPE_IS, type(obj), world.origin())
     receiver = world.enter(owner, path.get("__self__"))
@@ -106,6 +111,7 @@ def enter_tuple(world: World, obj: Any, path: Path) -> Any:
     if all(map(operator.is_, items, tuple.__iter__(obj))):
         if cls is not tuple:
             world.type_info(cls)
+            world.register(obj, path)
         return obj
     if cls is tuple:
         return world.register_shadow(obj, path, tuple(items))
@@ -158,7 +164,8 @@ def enter_dict(world: World, obj: Any, path: Path) -> Any:
         factory = defaultdict.default_factory.__get__(obj)  # type: ignore[attr-defined]
         inner.default_factory = world.enter(factory, path.get("default_factory"))
     fill_dict(world, obj, path, inner, base_of(cls, DICT_BASES).__setitem__)
-    record.before = list(dict.items(inner)) if cls is dict else list(base_of(cls, DICT_BASES).items(inner))
+    items = list(dict.items(inner)) if cls is dict else list(base_of(cls, DICT_BASES).items(inner))
+    record.before = (inner.default_factory, items) if isinstance(obj, defaultdict) else items
     copy_attributes(world, obj, path, inner)
     return inner
 
@@ -273,9 +280,7 @@ def enter_partial(world: World, obj: Any, path: Path) -> Any:
     args = world.enter(obj.args, path.get("args"))
     keywords = world.enter(obj.keywords, path.get("keywords"))
     inner = functools.partial(function, *args, **keywords)
-    attributes = _frames.instance_dict(obj)
-    for name, value in (attributes or {}).items():
-        inner.__dict__[name] = world.enter(value, path.attr(name))
+    copy_attributes(world, obj, path, inner)
     return world.register_shadow(obj, path, inner)
 
 
@@ -304,25 +309,48 @@ def shadow(world: World, obj: Any, path: Path, inner: Any) -> Any:
 
 
 def copy_attributes(world: World, obj: Any, path: Path, inner: Any) -> None:
-    """Instance attributes and slots of a container subclass."""
-    attributes = _frames.instance_dict(obj)
-    if attributes:
-        own = _frames.instance_dict(inner)
-        if own is None:
-            own = object.__getattribute__(inner, "__dict__")
+    """Instance attributes and slots of a shadow whose class was made in Python (or in C with a `__dict__`)."""
+    if type(obj).__dictoffset__:
+        attributes = _frames.instance_dict(obj) or {}
+        world.guards.add(path.fields(), KEYS, tuple(attributes), world.origin())
+        own = attributes_of(inner) if attributes else {}
         for name, value in list(attributes.items()):
-            own[name] = world.enter(value, path.attr(name))
-    cls = type(obj)
-    if not _frames.is_heap_type(cls):
-        return
-    for base in cls.__mro__:
-        for name, member in vars(base).items():
-            if type(member) is types.MemberDescriptorType and _frames.is_heap_type(base) and name != "__weakref__":
-                try:
-                    value = member.__get__(obj)
-                except AttributeError:
-                    continue
-                member.__set__(inner, world.enter(value, path.get(name)))
+            own[name] = world.enter(value, path.attr(name) if type(name) is str else path.fields().entry(name))
+    for name, member in slots_of(type(obj)):
+        value = slot_value(member, obj)
+        if value is not UNBOUND:
+            member.__set__(inner, world.enter(value, path.get(name)))
+    world.shadow_fields[id(inner)] = (inner, fields_of(inner))
+
+
+def attributes_of(obj: Any) -> dict[Any, Any]:
+    """The instance dict, made if need be."""
+    own = _frames.instance_dict(obj)
+    return object.__getattribute__(obj, "__dict__") if own is None else own
+
+
+def slots_of(cls: type) -> list[tuple[str, Any]]:
+    """(name, descriptor) of `__slots__` along the MRO."""
+    return [
+        (name, member)
+        for base in type.__dict__["__mro__"].__get__(cls)
+        if _frames.is_heap_type(base) and "__slots__" in _frames.class_dict(base)
+        for name, member in _frames.class_dict(base).items()
+        if type(member) is types.MemberDescriptorType and name != "__weakref__"
+    ]
+
+
+def slot_value(member: Any, obj: Any) -> Any:
+    try:
+        return member.__get__(obj)
+    except AttributeError:
+        return UNBOUND
+
+
+def fields_of(obj: Any) -> dict[Any, Any]:
+    """All attributes and filled slots of a shadow."""
+    slots = {name: slot_value(member, obj) for name, member in slots_of(type(obj))}
+    return {**(_frames.instance_dict(obj) or {}), **{name: value for name, value in slots.items() if value is not UNBOUND}}
 
 
 def base_of(cls: type, bases: tuple[type, ...]) -> Any:
@@ -363,6 +391,9 @@ IMPORTERS: dict[int, Importer] = by_identity({
     functools.partial: enter_partial,
     weakref.ref: enter_weakref,
     re.Pattern: singleton,
+    decimal.Context: ambient.enter_decimal_context,
+    decimal.Decimal: ambient.enter_decimal,
+    type(decimal.Context().flags): ambient.refuse_signals,
     type: enter_class,
 })
 
@@ -379,6 +410,8 @@ FAMILIES: list[tuple[type, Importer]] = [
     (bytearray, enter_bytearray),
     (frozenset, enter_frozenset),
     (C_RANDOM, enter_random),
+    (decimal.Decimal, ambient.enter_decimal),
+    (decimal.Context, ambient.enter_decimal_context),
     *((base, enter_value) for base in VALUES),
 ]
 

@@ -16,6 +16,7 @@ from stator.guards.path import Path
 from stator.world.aliasing import Identities
 from stator.world.audit import ENABLED as AUDITING
 from stator.world.audit import Audit
+from stator.world.ambient import Ambient
 from stator.world.door import IMPORTERS, importer_for
 from stator.world.record import Namespace, Record
 from stator.world.types import TypeInfo
@@ -33,6 +34,7 @@ class World:
 
     def __init__(self) -> None:
         self.guards = GuardSet()
+        self.ambient = Ambient()
         self.records: dict[int, Record] = {}
         self.namespaces: dict[int, Namespace] = {}
         self.types: dict[int, TypeInfo] = {}
@@ -44,6 +46,7 @@ class World:
         self.watched: list[type] = []
         self.cells: dict[int, list[Any]] = {}  # outside cells: [cell, path, value before, value now]
         self.touched: dict[int, Record] = {}  # outside instances written to, in first-write order
+        self.shadow_fields: dict[int, tuple[Any, dict[Any, Any]]] = {}  # shadow -> (it, its attributes as imported)
         self.class_writes: dict[tuple[int, str], list[Any]] = {}
         self.identities = Identities(self)
         self.audit = Audit(self) if AUDITING else None
