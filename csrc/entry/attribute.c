@@ -1,6 +1,15 @@
-/* Loads that may make a new reference: C descriptors, iteration order, sequence items, parts of C objects. */
+/* Loads that may make a new reference: C descriptors, iteration order, sequence items, parts of C objects.
+ *
+ * While they make objects no collection may start, since it could run finalizers in the middle of a guard run. */
 #include "entry.h"
 #include <structmember.h>
+
+#define WITHOUT_COLLECTION(expression)      \
+    int collecting = PyGC_Disable();        \
+    PyObject *value = (expression);         \
+    if (collecting) {                       \
+        PyGC_Enable();                      \
+    }
 
 /* Takes over a new reference; it lives until the run is released. */
 static PyObject *
@@ -73,7 +82,8 @@ general_attribute(PyObject *object, PyObject *name, Scratch *scratch)
     else if (type->tp_getattro != PyObject_GenericGetAttr) {
         return NULL;
     }
-    return keep(PyObject_GetAttr(object, name), scratch);
+    WITHOUT_COLLECTION(PyObject_GetAttr(object, name));
+    return keep(value, scratch);
 }
 
 /* The value of a C descriptor of the type; anything that could run user code loads nothing. */
@@ -95,42 +105,52 @@ attribute_load(PyObject *object, PyObject *name, Scratch *scratch)
     }
     if (Py_TYPE(attribute) == &PyGetSetDescr_Type) {
         int before = function_modes_off();
-        PyObject *value = Py_TYPE(attribute)->tp_descr_get(attribute, object, (PyObject *)Py_TYPE(object));
+        WITHOUT_COLLECTION(Py_TYPE(attribute)->tp_descr_get(attribute, object, (PyObject *)Py_TYPE(object)));
         function_modes_restore(before);
         return keep(value, scratch);
     }
     return binds_in_c(attribute) ? general_attribute(object, name, scratch) : NULL;
 }
 
-/* The elements of a set, or the keys of a dict, as a list in iteration order. */
-PyObject *
-order_load(PyObject *object, Scratch *scratch)
+static PyObject *
+set_elements(PyObject *set)
 {
-    if (PyAnySet_Check(object)) {
-        PyObject *list = PyList_New(0);
-        Py_ssize_t at = 0;
-        PyObject *item;
-        Py_hash_t hash;
-        while (list != NULL && _PySet_NextEntry(object, &at, &item, &hash)) {
-            if (PyList_Append(list, item) < 0) {
-                Py_CLEAR(list);
-            }
+    PyObject *list = PyList_New(0), *item;
+    Py_ssize_t at = 0;
+    Py_hash_t hash;
+    while (list != NULL && _PySet_NextEntry(set, &at, &item, &hash)) {
+        if (PyList_Append(list, item) < 0) {
+            Py_CLEAR(list);
         }
-        return keep(list, scratch);
     }
-    if (!PyDict_Check(object)) {
-        return NULL;
-    }
-    if (!PyODict_Check(object)) {
-        return keep(PyDict_Keys(object), scratch);
-    }
+    return list;
+}
+
+static PyObject *
+ordered_keys(PyObject *ordered)
+{
     PyObject *list = PyList_New(0);
-    for (OrderedNode *node = ordered_first(object); list != NULL && node != NULL; node = node->next) {
+    for (OrderedNode *node = ordered_first(ordered); list != NULL && node != NULL; node = node->next) {
         if (PyList_Append(list, node->key) < 0) {
             Py_CLEAR(list);
         }
     }
-    return keep(list, scratch);
+    return list;
+}
+
+/* The elements of a set, or the keys of a dict, as a list in iteration order. */
+PyObject *
+order_load(PyObject *object, Scratch *scratch)
+{
+    PyObject *(*list)(PyObject *) = PyAnySet_Check(object)    ? set_elements
+                                    : PyODict_Check(object) ? ordered_keys
+                                    : PyDict_Check(object)  ? PyDict_Keys
+                                                            : NULL;
+    if (list == NULL) {
+        return NULL;
+    }
+    WITHOUT_COLLECTION(list(object));
+    return keep(value, scratch);
 }
 
 /* The nearest base whose slots no Python code can have replaced. */
@@ -151,13 +171,15 @@ sequence_load(PyObject *object, Py_ssize_t index, Scratch *scratch)
     if (methods == NULL || methods->sq_item == NULL) {
         return NULL;
     }
-    return keep(methods->sq_item(object, index), scratch);
+    WITHOUT_COLLECTION(methods->sq_item(object, index));
+    return keep(value, scratch);
 }
 
 PyObject *
 part_load(PyObject *object, PyObject *callable, Scratch *scratch)
 {
-    return keep(PyObject_CallOneArg(callable, object), scratch);
+    WITHOUT_COLLECTION(PyObject_CallOneArg(callable, object));
+    return keep(value, scratch);
 }
 
 /* The instance dict as an object, made if the values still live inline. */

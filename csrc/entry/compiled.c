@@ -24,7 +24,7 @@ typedef struct {
 static inline bool
 may_borrow(const Program *program, PyObject *function)
 {
-    return Py_TYPE(function) == &PyFunction_Type && program->max_owned == 0 && program->twin == NULL;
+    return Py_TYPE(function) == &PyFunction_Type && program->twin == NULL;
 }
 
 static inline void
@@ -75,7 +75,7 @@ try_entry(Compiled *self, Py_ssize_t index, PyObject *const *args, Py_ssize_t na
     Py_INCREF(program);
     Py_INCREF(function);
     bool borrow = may_borrow(program, function);
-    int32_t row = program_run(program, args, nargs, kwnames, loads + 1, borrow);
+    int32_t row = program_run(program, args, nargs, kwnames, loads + 1, &borrow);
     int hit = row == HIT;
     if (program->twin != NULL && program_compare(program, args, nargs, kwnames, row) < 0) {
         drop_loads(loads + 1, hit && !borrow ? count : 0);

@@ -95,9 +95,9 @@ typedef struct {
 #define HIT (-1)
 
 /* run.c: HIT with the loads in `out`, or the failing row. Raises nothing.
- * The loads are new references, unless `borrow` and program->max_owned is 0. */
+ * The loads are new references; the caller may set *borrow to ask for borrowed ones, and finds there what it got. */
 int32_t program_run(Program *program, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **out,
-                    bool borrow);
+                    bool *borrow);
 Scratch *scratch_new(const Program *program);
 void scratch_free(Scratch *scratch);
 

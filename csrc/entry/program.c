@@ -175,7 +175,8 @@ program_run_method(Program *program, PyObject *arguments)
         return NULL;
     }
     PyObject **items = ((PyListObject *)loads)->ob_item;
-    int32_t row = program_run(program, ((PyTupleObject *)args)->ob_item, nargs, names, items, false);
+    bool borrow = false;
+    int32_t row = program_run(program, ((PyTupleObject *)args)->ob_item, nargs, names, items, &borrow);
     if (program_compare(program, ((PyTupleObject *)args)->ob_item, nargs, names, row) < 0) {
         Py_DECREF(loads);
         return NULL;

@@ -170,9 +170,9 @@ give_loads(const Program *program, const Scratch *scratch, PyObject **out, bool 
     }
 }
 
-/* For programs whose loads make objects: no collection (it could run finalizers) and no shared scratch in between. */
+/* For programs whose loads may make objects: no other run may use the scratch until those are dropped. */
 static int32_t
-run_carefully(Program *program, PyObject *const *args, PyObject **out)
+run_carefully(Program *program, PyObject *const *args, PyObject **out, bool *borrow)
 {
     bool nested = program->busy;
     Scratch *scratch = nested ? scratch_new(program) : program->scratch;
@@ -181,14 +181,11 @@ run_carefully(Program *program, PyObject *const *args, PyObject **out)
     }
     Py_INCREF(program);
     program->busy = true;
-    int collecting = PyGC_Disable();
     Run run = {scratch->values, scratch, args};
     int32_t row = execute_any(program, &run);
+    *borrow = *borrow && scratch->owned_count == 0;
     if (row == HIT) {
-        give_loads(program, scratch, out, false);
-    }
-    if (collecting) {
-        PyGC_Enable();
+        give_loads(program, scratch, out, *borrow);
     }
     /* Dropping a reference may run anything, also this program: it is still busy, so it gets a scratch of its own. */
     for (int32_t i = 0; i < scratch->owned_count; i++) {
@@ -206,18 +203,18 @@ run_carefully(Program *program, PyObject *const *args, PyObject **out)
 }
 
 int32_t
-program_run(Program *program, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **out, bool borrow)
+program_run(Program *program, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **out, bool *borrow)
 {
     if (!shape_matches(program, nargs, kwnames)) {
         return program->shape_row;
     }
     if (program->max_owned > 0) {
-        return run_carefully(program, args, out);
+        return run_carefully(program, args, out, borrow);
     }
     Run run = {program->scratch->values, program->scratch, args};
     int32_t row = execute_any(program, &run);
     if (row == HIT) {
-        give_loads(program, program->scratch, out, borrow);
+        give_loads(program, program->scratch, out, *borrow);
     }
     return row;
 }

@@ -8,7 +8,7 @@ static getattrofunc module_read;
 static newfunc type_new;
 
 /* Run a callback of stator's from inside native code: (obj, name[, value]) -> value. */
-static PyObject *ask(PyObject *callback, PyObject *obj, PyObject *name, PyObject *value) {
+PyObject *stator_ask(PyObject *callback, PyObject *obj, PyObject *name, PyObject *value) {
     PyThreadState *ts = _PyThreadState_GET();
     _PyErr_StackItem *user_exc = ts->exc_info;
     _PyErr_StackItem own_exc = {.exc_value = NULL, .previous_item = user_exc};
@@ -41,25 +41,25 @@ static PyObject *ask(PyObject *callback, PyObject *obj, PyObject *name, PyObject
     return result;
 }
 
-static int asked(void) { return stator_thread.armed && read_callback && stator_thread.top && !stator_thread.abandoned; }
+int stator_asked(void) { return stator_thread.armed && read_callback && stator_thread.top && !stator_thread.abandoned; }
 
 static PyObject *read_generic(PyObject *obj, PyObject *name) {
-    return asked() ? ask(read_callback, obj, name, NULL) : PyObject_GenericGetAttr(obj, name);
+    return stator_asked() ? stator_ask(read_callback, obj, name, NULL) : PyObject_GenericGetAttr(obj, name);
 }
 
 static PyObject *read_with_hook(PyObject *obj, PyObject *name) {
-    return asked() ? ask(read_callback, obj, name, NULL) : getattr_hook_slot(obj, name);
+    return stator_asked() ? stator_ask(read_callback, obj, name, NULL) : getattr_hook_slot(obj, name);
 }
 
 static PyObject *read_module(PyObject *obj, PyObject *name) {
-    return asked() ? ask(read_callback, obj, name, NULL) : module_read(obj, name);
+    return stator_asked() ? stator_ask(read_callback, obj, name, NULL) : module_read(obj, name);
 }
 
 static int write_generic(PyObject *obj, PyObject *name, PyObject *value) {
-    if (!asked()) {
+    if (!stator_asked()) {
         return PyObject_GenericSetAttr(obj, name, value);
     }
-    PyObject *result = ask(write_callback, obj, name, value ? value : stator_unbound);
+    PyObject *result = stator_ask(write_callback, obj, name, value ? value : stator_unbound);
     Py_XDECREF(result);
     return result ? 0 : -1;
 }

@@ -68,7 +68,7 @@ static PyObject *native(PyObject *module, PyObject *const *args, Py_ssize_t narg
         return NULL;
     }
     stator_span_enter(ts, &span);
-    PyObject *result = PyObject_Vectorcall(args[0], args + 1, (nargs - 1), kwnames);
+    PyObject *result = stator_vectorcall(args[0], args + 1, nargs - 1, kwnames);
     stator_span_leave(ts, &span);
     return stator_span_result(result);
 }
@@ -81,7 +81,7 @@ static PyObject *native_apply(PyObject *module, PyObject *const *args, Py_ssize_
         return NULL;
     }
     stator_span_enter(ts, &span);
-    PyObject *result = PyObject_Call(args[0], args[1], args[2] == Py_None ? NULL : args[2]);
+    PyObject *result = stator_call(args[0], args[1], args[2] == Py_None ? NULL : args[2]);
     stator_span_leave(ts, &span);
     return stator_span_result(result);
 }

@@ -1,6 +1,7 @@
 """Net effects: an outside object gets from its old contents to its new ones by few statements and no user code."""
 
 import collections
+import decimal
 import random
 import types
 
@@ -334,3 +335,13 @@ def test_globals():
 def test_no_place_for_an_attribute():
     with pytest.raises(CannotRebuild, match="no place"):
         apply(object.__new__(Slotted), ("nope", 1))
+
+
+def test_decimal_context():
+    target, shadow = decimal.Context(prec=5), decimal.Context(prec=5)
+    old = effects.snapshot(shadow)
+    shadow.prec = 9
+    shadow.divide(decimal.Decimal(1), decimal.Decimal(3))
+    lines, run = statements(target, old, shadow)
+    run()
+    assert target.prec == 9 and target.flags == shadow.flags and target.flags[decimal.Inexact]

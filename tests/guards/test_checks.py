@@ -14,7 +14,21 @@ import torch
 from stator import _entry
 from stator.guards import GuardSet, TensorSpec, arg
 from stator.guards.check import (
-    ALIVE, CODE_IS, EMPTY_CELL, EQ, IS, KEYS, LEN, NO_ATTR, NO_HOOKS, NO_KEY, SAME, TENSOR, TYPE_IS, TYPE_VERSION, Check,
+    ALIVE,
+    CODE_IS,
+    EMPTY_CELL,
+    EQ,
+    IS,
+    KEYS,
+    LEN,
+    NO_ATTR,
+    NO_HOOKS,
+    NO_KEY,
+    SAME,
+    TENSOR,
+    TYPE_IS,
+    TYPE_VERSION,
+    Check,
 )  # fmt: skip
 
 
@@ -81,14 +95,18 @@ ROWS: list[tuple[Check, Any, list[Any], list[Any]]] = [
     (EQ, torch.float32, [torch.float32], [torch.float64]),
     (EQ, torch.Size([2, 3]), [T.size()], [(2, 3), torch.Size([2, 4])]),
     (EQ, TARGET, [TARGET], [OTHER]),
-    (LEN, 2, [[1, 2], (1, 2), {1: 1, 2: 2}, {1, 2}, collections.deque([1, 2]), frozenset({1, 2})], [[1], (), {}, 3, A()]),
-    (KEYS, ("a", "b"), [{"a": 1, "b": 2}, collections.OrderedDict(a=1, b=2)], [{"b": 2, "a": 1}, {"a": 1}, {}, ["a", "b"], reordered()]),
+    (LEN, 2, [[1, 2], (1, 2), {1: 1, 2: 2}, {1, 2}, collections.deque([1, 2])], [[1], (), {}, 3, A(), frozenset({1})]),
+    (KEYS, ("a", "b"), [{"a": 1, "b": 2}, collections.OrderedDict(a=1, b=2)], [
+        {"b": 2, "a": 1}, {"a": 1}, {}, ["a", "b"], reordered(),
+    ]),
     (KEYS, (1, (2, 3)), [{1: 0, (2, 3): 0}], [{True: 0, (2, 3): 0}, {1.0: 0, (2, 3): 0}]),
     (KEYS, (), [{}], [{1: 1}, []]),
     (NO_KEY, "a", [{}, {"b": 1}, {1: 1}], [{"a": 1}, []]),
     (NO_KEY, 1, [{2: 1}], [{1: 1}, {True: 1}, {1.0: 1}]),
     (NO_ATTR, "x", [A(), with_field("y"), 3], [with_field("x")]),
-    (TENSOR, TensorSpec.of(T), [T, torch.ones(2, 3)], [torch.zeros(3, 2), torch.zeros(2, 3, dtype=torch.float64), 3, torch.nn.Parameter(T)]),
+    (TENSOR, TensorSpec.of(T), [T, torch.ones(2, 3)], [
+        torch.zeros(3, 2), torch.zeros(2, 3, dtype=torch.float64), 3, torch.nn.Parameter(T),
+    ]),
     (CODE_IS, one.__code__, [one, types.FunctionType(one.__code__, {})], [two, one.__code__, len]),
     (NO_HOOKS, None, [torch.nn.Linear(1, 1), torch.nn.Sequential()], [
         hooked("register_forward_hook"), hooked("register_forward_pre_hook"), hooked("register_full_backward_hook"),
@@ -234,7 +252,13 @@ def test_add_is_deduplicated() -> None:
 
 MUTATIONS: list[tuple[str, Callable[[], Any], Check, Any, Callable[[Any], Any]]] = [
     ("class", A, TYPE_IS, A, lambda x: setattr(x, "__class__", B)),
-    ("code", lambda: types.FunctionType(one.__code__, {}), CODE_IS, one.__code__, lambda x: setattr(x, "__code__", two.__code__)),
+    (
+        "code",
+        lambda: types.FunctionType(one.__code__, {}),
+        CODE_IS,
+        one.__code__,
+        lambda x: setattr(x, "__code__", two.__code__),
+    ),
     ("list length", lambda: [1], LEN, 1, lambda x: x.append(1)),
     ("set length", lambda: {1}, LEN, 1, lambda x: x.add(2)),
     ("keys", lambda: {"a": 1}, KEYS, ("a",), lambda x: x.update(b=1)),
@@ -247,7 +271,13 @@ MUTATIONS: list[tuple[str, Callable[[], Any], Check, Any, Callable[[Any], Any]]]
     ("cell", types.CellType, EMPTY_CELL, None, lambda x: setattr(x, "cell_contents", 1)),
     ("resize", lambda: torch.zeros(2), TENSOR, TensorSpec.of(torch.zeros(2)), lambda x: x.resize_(3)),
     ("requires grad", lambda: torch.zeros(2), TENSOR, TensorSpec.of(torch.zeros(2)), lambda x: x.requires_grad_()),
-    ("data", lambda: torch.zeros(2), TENSOR, TensorSpec.of(torch.zeros(2)), lambda x: setattr(x, "data", torch.zeros(2).double())),
+    (
+        "data",
+        lambda: torch.zeros(2),
+        TENSOR,
+        TensorSpec.of(torch.zeros(2)),
+        lambda x: setattr(x, "data", torch.zeros(2).double()),
+    ),
     ("transpose", lambda: torch.zeros(2, 2), TENSOR, TensorSpec.of(torch.zeros(2, 2)), lambda x: x.t_()),
 ]
 

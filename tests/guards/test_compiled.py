@@ -169,15 +169,17 @@ def test_collected() -> None:
     class Thing:
         pass
 
-    thing = Thing()
-    compiled = Compiled(missed, lambda args, kwargs: compiled)
-    guards = GuardSet()
-    guards.add(arg(0), EQ, (1, 2))
-    program = guards.compile([])
-    program.twin = lambda *args: None
-    compiled.append(program, lambda: (compiled, thing, program))
-    seen = weakref.ref(thing), weakref.ref(compiled)
-    del thing, compiled, program, guards
+    def build() -> tuple[Any, Any]:
+        thing = Thing()
+        compiled = Compiled(missed, lambda args, kwargs: compiled)
+        guards = GuardSet()
+        guards.add(arg(0), EQ, (1, 2))
+        program = guards.compile([])
+        program.twin = lambda *args: None
+        compiled.append(program, lambda: (compiled, thing, program))
+        return weakref.ref(thing), weakref.ref(compiled)
+
+    seen = build()
     gc.collect()
     assert [reference() for reference in seen] == [None, None]
 

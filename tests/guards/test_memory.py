@@ -134,7 +134,9 @@ def test_debug_allocator() -> None:
     if os.environ.get("STATOR_DEBUG_GUARDS"):
         return
     here = File(__file__).parent
-    tests = [str(here / name) for name in ("test_checks.py", "test_skipping.py", "test_compiled.py", "test_accessors.py")]
+    tests = [
+        str(here / name) for name in ("test_checks.py", "test_skipping.py", "test_compiled.py", "test_accessors.py")
+    ]
     environment = {**os.environ, "PYTHONMALLOC": "debug", "STATOR_DEBUG_GUARDS": "1"}
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests],

@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 from stator._entry import type_version
 from stator.guards import GuardSet, Path, TensorSpec, arg, const, is_constant
 from stator.guards.check import (
-    EMPTY_CELL, EQ, IS, KEYS, LEN, NO_ATTR, NO_KEY, SAME, TENSOR, TYPE_IS, TYPE_VERSION,
+    EMPTY_CELL,
+    EQ,
+    IS,
+    KEYS,
+    LEN,
+    NO_ATTR,
+    NO_KEY,
+    SAME,
+    TENSOR,
+    TYPE_IS,
+    TYPE_VERSION,
 )  # fmt: skip
 from stator.guards.guardset import _Twin
 
@@ -58,7 +68,9 @@ class Builder:
         return [self.value(depth) for _ in range(self.draw(st.integers(0, 3)))]
 
     def constant(self, depth: int) -> Any:
-        return self.draw(st.sampled_from([0, 1, True, 1.0, -0.0, 0.0, "a", "b", b"x", None, (1, 2), (1.0, 2), frozenset({1})]))
+        return self.draw(
+            st.sampled_from([0, 1, True, 1.0, -0.0, 0.0, "a", "b", b"x", None, (1, 2), (1.0, 2), frozenset({1})])
+        )
 
     def tensor(self, depth: int) -> torch.Tensor:
         shape = self.draw(st.sampled_from([(), (2,), (2, 3), (1, 1, 1, 1, 1, 2)]))
@@ -176,7 +188,7 @@ def reachable(root: Any) -> list[Any]:
     return list(seen.values())
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_c_agrees_with_the_twin(data: st.DataObject) -> None:
     draw = data.draw

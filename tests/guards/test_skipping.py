@@ -1,4 +1,4 @@
-"""What is known by the tags of dicts is never wrong: replaced objects, reused addresses, changes in between, re-entry."""
+"""What is known by the tags of dicts is never wrong: replaced objects, reused addresses, re-entry."""
 
 from __future__ import annotations
 
@@ -156,7 +156,8 @@ def test_every_dict_method_is_noticed() -> None:
         return {"a": 1, "b": 2}
 
     changes: list[Any] = [
-        lambda d: d.__setitem__("a", 3), lambda d: d.pop("a"), lambda d: d.popitem() and d.popitem(), lambda d: d.clear(),
+        lambda d: d.__setitem__("a", 3), lambda d: d.pop("a"), lambda d: d.popitem() and d.popitem(),
+        lambda d: d.clear(),
         lambda d: d.update(a=3), lambda d: d.__ior__({"a": 3}), lambda d: operator.delitem(d, "a"),
         lambda d: (d.pop("a"), d.setdefault("a", 3)), lambda d: d.update([("a", 3)]), lambda d: d.__init__(a=3),
     ]  # fmt: skip
@@ -234,7 +235,9 @@ def guard_module(guards: GuardSet, path: Path, module: torch.nn.Module, loads: l
 
 
 def test_module_changes() -> None:
-    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3)))
+    net = torch.nn.Sequential(
+        torch.nn.Linear(2, 3), torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
+    )
     guards, loads = GuardSet(), []
     guard_module(guards, arg(0), net, loads)
     guards.distinct(loads)
@@ -272,7 +275,7 @@ def test_module_changes() -> None:
 
 
 def test_reentry_through_a_part() -> None:
-    """A program that is entered again while it runs does not disturb itself, even if a part is less pure than promised."""
+    """A program entered again while it runs is not disturbed, even if a part is less pure than promised."""
     depth = [0]
     guards = GuardSet()
     runs: list[Any] = []

@@ -96,6 +96,8 @@ def test_graph_ends_in_the_state_it_started_in():
 
     captured = record(program, make())
     assert torch.is_grad_enabled()  # capture restored it
+    assert captured.recorder.state_effects() == [(torch._C._set_grad_enabled, (False,))]
+    assert record(no_grad, make()).recorder.state_effects() == []
     results = compile_graph(captured.module, captured.inputs, "eager")(*captured.inputs)
     assert torch.is_grad_enabled()
     assert not results[0].requires_grad
@@ -188,3 +190,14 @@ def test_default_dtype_cannot_change_inside():
     with pytest.raises(UnsupportedState):
         record(program, make())
     assert torch.get_default_dtype() is torch.float32
+
+
+def test_context_left_open():
+    def program(x, w):
+        torch.autocast("cpu").__enter__()
+        return x @ w
+
+    captured = record(program, make())
+    assert not torch.is_autocast_enabled("cpu")
+    with pytest.raises(UnsupportedState):
+        captured.recorder.state_effects()

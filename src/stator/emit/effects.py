@@ -6,6 +6,7 @@ of builtin containers are changed through the builtin type's own methods.
 
 from __future__ import annotations
 
+import decimal
 import random
 import struct
 import types
@@ -186,7 +187,23 @@ def _change_random(target: Target, old: Any, new: Any) -> None:
         target.do("setstate", new)
 
 
+def _change_context(target: Target, old: Sequence[Any], new: Sequence[Any]) -> None:
+    for name, before, now in zip(_CONTEXT_FIELDS, old, new, strict=False):
+        if before != now:
+            target.emitter.statement(f"{{0}}.{name} = {{1}}", target.expression, now)
+    for name, before, now in zip(("flags", "traps"), old[-2:], new[-2:], strict=True):
+        for signal, value in now.items():
+            if before[signal] != value:
+                target.emitter.statement(f"{{0}}.{name}[{{1}}] = {{2}}", target.expression, Const(signal), value)
+
+
 # The table.
+
+_CONTEXT_FIELDS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
+
+
+def _read_context(obj: Any) -> tuple[Any, ...]:
+    return (*(getattr(obj, name) for name in _CONTEXT_FIELDS), dict(obj.flags), dict(obj.traps))
 
 
 def _read_defaultdict(obj: Any) -> tuple[Any, Pairs]:
@@ -207,6 +224,7 @@ ROWS: dict[int, tuple[Any, Callable[[Any], Any], Callable[[Target, Any, Any], No
         (deque, lambda obj: [*deque.__iter__(obj)], _change_deque),
         (bytearray, lambda obj: bytes(memoryview(obj)), _change_bytearray),
         (_C_RANDOM, _C_RANDOM.getstate, _change_random),
+        (decimal.Context, _read_context, _change_context),
     )
 }
 

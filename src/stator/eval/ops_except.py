@@ -47,14 +47,21 @@ def load_assertion_error(f: Frame, arg: Any) -> None:
 
 @op("WITH_EXCEPT_START")
 def with_except_start(f: Frame, arg: Any) -> None:
-    values = f.stack[-4:]
-    f.stack.extend(values)
-    result = run_micro(f, opcode_function("WITH_EXCEPT_START", 0, 4, 5), 4)
-    f.stack.append(result[-1])
+    error = f.stack[-1]
+    f.stack.append(f.world.call(f, f.stack[-4], [type(error), error, error.__traceback__], None))
+
+
+@op("BEFORE_WITH")
+def before_with(f: Frame, arg: Any) -> None:
+    manager = f.stack[-1]
+    if not f.world.is_opaque(manager):
+        f.stack.extend(run_micro(f, opcode_function("BEFORE_WITH", 0, 1, 2), 1))
+        return
+    f.stack[-1] = f.world.load_attr(f, manager, "__exit__")
+    f.stack.append(f.world.call(f, f.world.load_attr(f, manager, "__enter__"), [], None))
 
 
 micro("CHECK_EXC_MATCH", lambda n: 2, lambda n: 2)
 micro("CHECK_EG_MATCH", lambda n: 2, lambda n: 2)
 micro("PREP_RERAISE_STAR", lambda n: 2, lambda n: 1)
-micro("BEFORE_WITH", lambda n: 1, lambda n: 2)
 micro("BEFORE_ASYNC_WITH", lambda n: 1, lambda n: 2)

@@ -29,7 +29,7 @@ class Check:
     sentence: str  # of path, old and new
     old: Callable[[Any], str]  # of the key
     new: Callable[[Any, Any], str]  # of the value and the key
-    pinned: str = ""  # what must be unchanged for the outcome to be the same: OBJECT, TYPE, DICT, KEYS, FIELDS
+    pinned: str = ""  # what vouches for the outcome, see tree.py: OBJECT, TYPE, DICT, FIELDS, SIZE, KEYS or nothing
     many: bool = False  # one path may have several, told apart by the key
 
     def __repr__(self) -> str:
@@ -177,18 +177,30 @@ def _show_state(_: Any, key: state.StateSnapshot) -> str:
     return "; ".join(state.differences(key, state.snapshot()))
 
 
-def _row(name: str, holds: Callable[[Any, Any], bool], sentence: str, old: Any, new: Any, pinned: str = "", many: bool = False) -> Check:
+def _row(
+    name: str,
+    holds: Callable[[Any, Any], bool],
+    sentence: str,
+    old: Any,
+    new: Any,
+    pinned: str = "",
+    many: bool = False,
+) -> Check:
     return Check(name, OPCODES.get(name, -1), holds, sentence, old, new, pinned, many)
 
 
 TYPE_IS = _row("TYPE_IS", _type_is, "type of {path} is {old}, now {new}", show, _show_type, "TYPE")
-TYPE_VERSION = _row("TYPE_VERSION", _type_version, "class {path} is unchanged, now modified ({old}, {new})", str, _show_version)
+TYPE_VERSION = _row(
+    "TYPE_VERSION", _type_version, "class {path} is unchanged, now modified ({old}, {new})", str, _show_version
+)
 IS = _row("IS", _is, "{path} is {old} itself, now {new}", show, _show_value, "OBJECT")
 EQ = _row("EQ", same, "{path} is {old}, now {new}", show, _show_value, "OBJECT")
-LEN = _row("LEN", _len, "length of {path} is {old}, now {new}", str, _show_len, "DICT")
+LEN = _row("LEN", _len, "length of {path} is {old}, now {new}", str, _show_len, "SIZE")
 KEYS = _row("KEYS", _keys, "keys of {path} are {old}, now {new}", show, _show_keys, "KEYS")
 NO_KEY = _row("NO_KEY", _no_key, "{path} has no key {old}, now it has", show, _nothing, "DICT", many=True)
-NO_ATTR = _row("NO_ATTR", _no_attr, "{path} has no own attribute {old}, now it has", show, _nothing, "FIELDS", many=True)
+NO_ATTR = _row(
+    "NO_ATTR", _no_attr, "{path} has no own attribute {old}, now it has", show, _nothing, "FIELDS", many=True
+)
 TENSOR = _row("TENSOR", _tensor, "{path} is {old}: {new}", str, _show_tensor)
 CODE_IS = _row("CODE_IS", _code_is, "code of {path} is {old}, now {new}", _code_place, _show_code)
 NO_HOOKS = _row("NO_HOOKS", _no_hooks, "{path} has no hooks, now {new}", _nothing, _show_hooks)

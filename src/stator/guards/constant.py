@@ -28,7 +28,9 @@ def _same_builtin(left: Any, right: Any, _: int) -> bool:
 
 
 def _same_items(left: Any, right: Any, depth: int) -> bool:
-    return depth > 0 and len(left) == len(right) and all(same(a, b, depth - 1) for a, b in zip(left, right, strict=True))
+    return (
+        depth > 0 and len(left) == len(right) and all(same(a, b, depth - 1) for a, b in zip(left, right, strict=True))
+    )
 
 
 def _same_sets(left: Any, right: Any, depth: int) -> bool:
@@ -36,7 +38,9 @@ def _same_sets(left: Any, right: Any, depth: int) -> bool:
 
 
 def _same_span(left: Any, right: Any, depth: int) -> bool:
-    return depth > 0 and all(same(getattr(left, part), getattr(right, part), depth - 1) for part in ("start", "stop", "step"))
+    return depth > 0 and all(
+        same(getattr(left, part), getattr(right, part), depth - 1) for part in ("start", "stop", "step")
+    )
 
 
 SAME: dict[type, Callable[[Any, Any, int], bool]] = {

@@ -4,7 +4,7 @@ What runs on every call comes first, then END, then one block per dict (or insta
 
     INSTANCE object    check the class; take the instance dict; if it is not in the state seen last: its block
     TAG dict           if it is not in the state seen last: its block
-    ...                what can change without the dict noticing: tensors, classes of instances, cells, dicts further down
+    ...                what can change unnoticed by the dict: tensors, classes of instances, cells, dicts further down
     END
     block:             load the items; run the checks that hold for as long as the items stay the same objects
     TAGGED             remember the state, go back behind INSTANCE or TAG

@@ -106,7 +106,11 @@ class GuardSet:
         return (path, PRESENT if path is not None else CALL_SHAPE, None, None)
 
     def first_failure(
-        self, args: Sequence[Any], kwnames: Sequence[str] | None = (), loads: Sequence[Path] = (), arg_names: Sequence[str] = ()
+        self,
+        args: Sequence[Any],
+        kwnames: Sequence[str] | None = (),
+        loads: Sequence[Path] = (),
+        arg_names: Sequence[str] = (),
     ) -> Failure | None:
         """The first check, in the order they were added, that does not hold for these argument values."""
         names = tuple(kwnames or ())
@@ -169,7 +173,9 @@ def _holds(check: Check, value: Any, key: Any) -> bool:
         return False
 
 
-def _evaluate_distinct(row: Row, args: Sequence[Any], memo: dict[Path, Any], arg_names: Sequence[str]) -> Failure | None:
+def _evaluate_distinct(
+    row: Row, args: Sequence[Any], memo: dict[Path, Any], arg_names: Sequence[str]
+) -> Failure | None:
     seen: dict[int, Path] = {}
     for path in row[2]:
         value = path.load(args, memo)
@@ -202,4 +208,3 @@ def _describe(row: Row, arg_names: Sequence[str]) -> str:
 
 def _show_shape(npos: int, kwnames: tuple[str, ...]) -> str:
     return f"{npos} positional arguments and keywords {kwnames!r}"
-

@@ -114,7 +114,8 @@ def key_is_safe(value: dict[Any, Any], key: Any) -> bool:
     """False if only user code could tell whether a key of the dict equals this one."""
     plain = is_plain(key)
     return not any(
-        stored is not key and not (plain and is_plain(stored)) and hash(stored) == hash(key) for stored in dict.__iter__(value)
+        stored is not key and not (plain and is_plain(stored)) and hash(stored) == hash(key)
+        for stored in dict.__iter__(value)
     )
 
 
@@ -142,7 +143,7 @@ def _load_iter_at(value: Any, index: int) -> Any:
 
 
 def _load_cell(value: Any, _: Any) -> Any:
-    return types.CellType.cell_contents.__get__(value)  # type: ignore[attr-defined]
+    return types.CellType.cell_contents.__get__(value)
 
 
 def _load_part(value: Any, key: tuple[str, Callable[[Any], Any]]) -> Any:
@@ -173,7 +174,7 @@ ACCESSORS: dict[str, Accessor] = {
 class Path:
     """A root and a chain of accessors; equal paths are one object for as long as one of them lives."""
 
-    __slots__ = ("accessor", "parent", "key", "_children", "__weakref__")
+    __slots__ = ("__weakref__", "_children", "accessor", "key", "parent")
 
     accessor: Accessor
     parent: Path | None

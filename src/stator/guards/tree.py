@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import types
 from collections import OrderedDict
-from functools import cache
 from typing import Any
 
 from stator._entry import OPCODES
@@ -21,9 +20,21 @@ class Node:
     """One value of the program: its slot, how to load it, what to check, what lies below."""
 
     __slots__ = (
-        "slot", "opcode", "source", "aside", "arg", "key", "row", "kind", "lasting", "passing", "steps", "holders", "hooks",
+        "arg",
+        "aside",
+        "holders",
+        "hooks",
+        "key",
+        "kind",
+        "lasting",
+        "opcode",
+        "passing",
         "pinned",
-    )  # fmt: skip
+        "row",
+        "slot",
+        "source",
+        "steps",
+    )
 
     lasting: list[Guard] | tuple[()]
     passing: list[Guard] | tuple[()]
@@ -55,7 +66,7 @@ class Node:
 class Holder:
     """Where items are looked up: a dict, the instance dict, the class dict, or the order of elements."""
 
-    __slots__ = ("node", "items", "guards", "order")
+    __slots__ = ("guards", "items", "node", "order")
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -64,7 +75,6 @@ class Holder:
         self.order: Holder | None = None  # keys by position, as stable as the dict
 
 
-@cache
 def keeps_type(cls: type) -> bool:
     """True if an instance of exactly this class can never get another class."""
     return bool(cls.__flags__ & IMMUTABLE_TYPE) and not issubclass(cls, types.ModuleType)
@@ -79,7 +89,7 @@ class Tree:
         self.consts: list[Node] = []
         self.const_values: list[Any] = []
         self.same: list[tuple[Node, Node, int]] = []
-        self.dicts: list[Node] = []
+        self.unsettled: list[Node] = []
 
     def node(self, path: Path, row: int) -> Node:
         """The node of a path; it and its parents are made for the row that needs them first."""
@@ -140,8 +150,8 @@ class Tree:
             node.hooks = row, [Node(OPCODES["ATTR"], node, name, row) for name in HOOK_DICTS]
             for hooks in node.hooks[1]:
                 self._hold(node, "FIELDS", hooks)
-        elif check.pinned == "FIELDS":
-            self._holder(node, "FIELDS").guards.append((check, key, row))
+        elif check.pinned in ("FIELDS", "DICT"):
+            self._holder(node, check.pinned).guards.append((check, key, row))
         else:
             self._attach(node, (check, key, row))
 
@@ -150,24 +160,35 @@ class Tree:
         lasts = check.pinned == "OBJECT"
         if check is TYPE_IS:
             node.kind = key
-            # Not memoised for classes of the user's: that would keep them alive.
-            lasts = bool(key.__flags__ & IMMUTABLE_TYPE) and keeps_type(key)
-            if issubclass(key, dict):
-                self.dicts.append(node)
+            lasts = keeps_type(key)
+        elif check.pinned:
+            self.unsettled.append(node)
         if lasts:
             node.lasting = [*node.lasting, guard]
         else:
             node.passing = [*node.passing, guard]
 
     def settle(self) -> None:
-        """Moves what the tag of a dict vouches for to its holder."""
-        for node in self.dicts:
-            # An OrderedDict can be reordered without its tag changing.
-            ordered = issubclass(node.kind, OrderedDict)
-            vouched = ("DICT",) if ordered else ("DICT", "KEYS")
-            moved = [guard for guard in node.passing if guard[0].pinned in vouched]
-            if moved:
-                self._holder(node, "DICT").guards.extend(moved)
-                node.passing = [guard for guard in node.passing if guard[0].pinned not in vouched]
-            if not ordered and node.holders is not None and "ORDER" in node.holders:
+        """Moves checks to where the known type of the value lets them be skipped."""
+        for node in self.unsettled:
+            sized = [guard for guard in node.passing if guard[0].pinned == "SIZE"]
+            keyed = [guard for guard in node.passing if guard[0].pinned == "KEYS"]
+            if issubclass(node.kind, tuple | frozenset):
+                node.lasting = [*node.lasting, *sized]
+            elif issubclass(node.kind, OrderedDict):
+                # It can be reordered without its tag changing.
+                self._holder(node, "DICT").guards.extend(sized)
+            elif issubclass(node.kind, dict):
+                self._holder(node, "DICT").guards.extend([*sized, *keyed])
+            else:
+                continue
+            moved = [*sized, *keyed] if keeps_order(node.kind) else sized
+            node.passing = [guard for guard in node.passing if guard not in moved]
+        for node in self.nodes.values():
+            if node.holders is not None and "ORDER" in node.holders and keeps_order(node.kind):
                 self._holder(node, "DICT").order = node.holders.pop("ORDER")
+
+
+def keeps_order(kind: type) -> bool:
+    """True for dicts whose tag changes whenever the order of their keys does."""
+    return issubclass(kind, dict) and not issubclass(kind, OrderedDict)

@@ -21,6 +21,7 @@ Function, Method, Builtin = types.FunctionType, types.MethodType, types.BuiltinF
 BuiltinOfClass: Any = type(re.compile("").match)  # C methods that know the class defining them
 Caller = Callable[["Host", Frame, Any, list[Any], "dict[str, Any] | None"], Any]
 STANDINS: dict[Any, Caller] = {}  # functions whose native form must not run: same arguments, same meaning
+OUTSIDE_METHODS: dict[tuple[int, str], Caller] = {}  # (id of the C type, name): bound methods of outside objects
 OVERRIDES: dict[str, Caller] = {}  # method-wrappers of `object` by name, called on an outside receiver
 
 
@@ -47,6 +48,7 @@ class Host(World):
         self.effects: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
         self.gc_enabled = self.gc_enabled_before = gc.isenabled()
         self.recorder: Any = None
+        self.locks: dict[int, Any] = {}  # outside locks that the program took
 
     def close(self) -> None:
         super().close()
@@ -280,6 +282,9 @@ def call_builtin(host: Host, f: Frame, function: Any, args: list[Any], kwargs: d
     """A C function or a bound method of a C type."""
     owner = function.__self__
     if not is_free(owner):
+        row = OUTSIDE_METHODS.get((id(type(owner)), function.__name__))
+        if row is not None and id(owner) in host.records:
+            return row(host, f, function, args, kwargs)
         check_receiver(host, function, owner)
         return call_python(host, f, function, args, kwargs)
     return decided(host, f, function, args, kwargs)

@@ -8,20 +8,22 @@ import os
 import threading
 import time
 import types
+import warnings
+import weakref
 from typing import Any, Callable
 
 import torch
 
 import stator
 from stator import _entry, _frames
-from stator.errors import InternalError, Location, StatorError, Unsupported, unsupported
-from stator.eval.machine import Machine, code_info
+from stator.errors import InternalError, RecompileLimit, StatorError, unsupported
+from stator.eval.machine import Machine
 from stator.emit.plan import CannotRebuild
 from stator.frame import Frame
 from stator.graph.backends import compile_graph
 from stator.guards import path as paths
 from stator.guards.state import snapshot
-from stator.native import standins  # noqa: F401 - registers its rows
+from stator.native import standins, standins_ambient  # noqa: F401 - they register their rows
 from stator.options import Options
 from stator.report import events
 from stator.runtime.assemble import Assembly
@@ -29,6 +31,15 @@ from stator.runtime.compiling import compiling
 from stator.runtime.tensor_host import TensorHost
 
 _frames.set_own_folder(os.path.dirname(stator.__file__) + os.sep)
+
+
+SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def reset() -> None:
+    """Forget everything that was compiled."""
+    for session in list(SESSIONS):
+        session.reset()
 
 
 def make_compiled(function: Callable[..., Any], options: Options) -> Any:
@@ -46,6 +57,14 @@ class Session:
         functools.update_wrapper(self.compiled, function)
         self.lock = threading.RLock()
         self.guard_sets: list[Any] = []
+        self.warned = False
+        SESSIONS.add(self)
+
+    def reset(self) -> None:
+        """Forget all entries."""
+        self.compiled.clear()
+        self.guard_sets.clear()
+        self.warned = False
 
     @property
     def code(self) -> types.CodeType | None:
@@ -60,14 +79,29 @@ class Session:
             return self.function(*args, **(kwargs or {}))
         with self.lock:
             if self.guard_sets:
-                events.emit("recompile", code=self.code, reasons=self.reasons(args, kwargs))
-            try:
-                entry = self.capture(args, kwargs)
-            except StatorError as error:
-                entry = self.refused(error)
+                reasons = self.reasons(args, kwargs)
+                if len(self.guard_sets) >= self.options.recompile_limit:
+                    self.exhausted(reasons)
+                    return self.function(*args, **(kwargs or {}))
+                events.emit("recompile", code=self.code, reasons=reasons)
+            entry = self.capture(args, kwargs)
         if entry is None:
             return self.function(*args, **(kwargs or {}))
         return entry(args, kwargs)
+
+    def exhausted(self, reasons: list[str]) -> None:
+        """Compiled too often already: say which guards kept failing, once."""
+        text = "\n  ".join([f"{self.name} was compiled {len(self.guard_sets)} times (recompile_limit)", *reasons])
+        if self.options.fullgraph:
+            raise RecompileLimit("recompile-limit", text)
+        events.emit("skip", code=self.code, reason=text, break_id="recompile-limit")
+        if not self.warned:
+            self.warned = True
+            warnings.warn(f"stator runs this function eagerly from now on: {text}", RuntimeWarning, stacklevel=3)
+
+    @property
+    def name(self) -> str:
+        return str(getattr(self.function, "__qualname__", type(self.function).__qualname__))
 
     def reasons(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[str]:
         """Why no entry fitted: the first failing guard of each."""
@@ -75,17 +109,8 @@ class Session:
         failures = [guards.first_failure(values, names) for guards in self.guard_sets]
         return [failure.sentence for failure in failures if failure is not None]
 
-    def refused(self, error: StatorError) -> None:
-        """Not captured: an error with fullgraph, else the frame runs eagerly and the reason is recorded."""
-        if self.options.fullgraph:
-            raise error
-        fields = {"code": self.code, "reason": str(error)}
-        if isinstance(error, Unsupported):
-            fields |= {"break_id": error.break_id, "location": error.location}
-        events.emit("skip", **fields)
-
     def capture(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Callable[..., Any] | None:
-        """A new entry for this call, or None if the program raised: then it does so again, by itself."""
+        """A new entry for this call, or None if CPython shall run it; that decision is guarded like any other."""
         started = time.perf_counter()
         host = TensorHost()
         recorder, guards = host.recorder, host.guards
@@ -94,21 +119,45 @@ class Session:
         guards.call_shape(len(args), names)
         try:
             with compiling(), recorder:
-                returned, result = self.run(host, args, kwargs, values)
-            if not returned:
-                reason = f"{type(result).__name__} came out of the function"
-                events.emit("skip", code=self.code, reason=reason, text=lambda: repr(result))
-                return None
+                returned, result = host.ambient.context.run(self.run, host, args, kwargs, values)
+            if not returned:  # the program raised: it does so again, by itself
+                self.skipped(f"{type(result).__name__} came out of the function", repr(result))
+                return self.eager_entry(guards, len(args), names)
             program, function = self.assemble(host, result)
+        except StatorError as error:
+            return self.refused(error, guards, len(args), names)
         finally:
+            result = None
             host.close()
-            del host
-        del result
-        check_survivors(recorder)
+        try:
+            check_survivors(recorder)
+        except StatorError as error:
+            return self.refused(error, guards, len(args), names)
         self.guard_sets.append(guards)
         self.compiled.append(program, function)
         events.emit("capture", code=self.code, seconds=time.perf_counter() - started)
         return functools.partial(run_entry, self, program, function)
+
+    def refused(self, error: StatorError, guards: Any, npos: int, names: tuple[str, ...]) -> None:
+        """Not captured: an error with fullgraph, else eager under the guards so far, with the reason on record."""
+        if self.options.fullgraph:
+            raise error
+        self.skipped(str(error), "", break_id=getattr(error, "break_id", None), location=getattr(error, "location", None))
+        self.eager_entry(guards, npos, names)
+
+    def skipped(self, reason: str, text: str, **fields: Any) -> None:
+        events.emit("skip", code=self.code, reason=reason, text=text, **fields)
+
+    def eager_entry(self, guards: Any, npos: int, names: tuple[str, ...]) -> None:
+        """Under these guards the call runs in CPython."""
+        function = self.function
+
+        def eager(*values: Any) -> Any:
+            return function(*values[:npos], **dict(zip(names, values[npos:])))
+
+        program = guards.compile([paths.arg(i) for i in range(npos + len(names))])
+        self.guard_sets.append(guards)
+        self.compiled.append(program, eager if names else function)
 
     def run(self, host: TensorHost, args: Any, kwargs: Any, values: tuple[Any, ...]) -> tuple[bool, Any]:
         entered = [host.enter(value, paths.arg(i)) for i, value in enumerate(values)]
@@ -134,6 +183,8 @@ class Session:
 
     def assemble(self, host: TensorHost, result: Any) -> tuple[Any, Any]:
         """The guard program and the entry function."""
+        for change, arguments in host.ambient.changes():
+            host.defer(change, arguments, None)
         assembly = Assembly(host, result)
         try:
             assembly.write(None, []).value(result)
@@ -196,4 +247,3 @@ def flat(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> tuple[tuple[An
     return (args, ()) if not kwargs else ((*args, *kwargs.values()), tuple(kwargs))
 
 
-__all__ = ["Location", "Session", "code_info", "make_compiled"]

@@ -129,6 +129,13 @@ def _nesting() -> int:
     return int(torch.autocast_decrement_nesting())
 
 
+def state_effects(start: State, end: State) -> list[tuple[Any, tuple[Any, ...]]]:
+    """Calls that bring torch from one state into another, after a program that leaves it changed."""
+    if end._replace(grad=start.grad) != start:
+        raise UnsupportedState("torch", "a context of torch is still open at the end")
+    return [] if end.grad == start.grad else [(torch._C._set_grad_enabled, (end.grad,))]
+
+
 class InferenceGuard:
     """Stands in for torch's `_InferenceMode`, so that an abandoned capture can still leave the mode."""
 

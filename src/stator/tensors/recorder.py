@@ -25,6 +25,7 @@ from stator.tensors.modes import (
     default_device,
     read_flags,
     read_state,
+    state_effects,
 )
 from stator.tensors.nodes import NodeWriter
 from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
@@ -75,6 +76,7 @@ class Recorder:
         self._mode = RecordingMode(self)
         self._outer: Recorder | None = None
         self.state = GraphState(self._record_state)
+        self._left = self.state.start
 
     def __enter__(self) -> Recorder:
         check_surroundings()
@@ -86,6 +88,7 @@ class Recorder:
 
     def __exit__(self, *exc: Any) -> None:
         self._mode.__exit__(*exc)
+        self._left = read_state()
         self.scope.__exit__(*exc)
         current.recorder, self._outer = self._outer, None
 
@@ -296,6 +299,10 @@ class Recorder:
     def mutated(self) -> list[str]:
         """Names of the graph inputs whose memory the graph writes to."""
         return self._inputs.mutated()
+
+    def state_effects(self) -> list[tuple[Any, tuple[Any, ...]]]:
+        """Calls to make after the graph: the torch state that the program left changed; known once it has ended."""
+        return state_effects(self.state.start, self._left)
 
     def finish(self, outputs: Any) -> fx.GraphModule:
         """Closes the graph with these traced tensors as outputs, and cleans it up."""

@@ -112,6 +112,11 @@ class World:
         record = self.records.get(id(obj))
         return paths.const(obj) if record is None else record.path
 
+    def is_opaque(self, obj: Any) -> bool:
+        """An outside object of a C type: only the policy's functions may work on it."""
+        record = self.records.get(id(obj))
+        return record is not None and record.inner is record.obj and not _frames.is_heap_type(type(obj))
+
     def touch(self, record: Record) -> None:
         self.touched.setdefault(id(record.obj), record)
 

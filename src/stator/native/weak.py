@@ -1,0 +1,31 @@
+"""Weak references made during capture: their callbacks belong to the captured program."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from stator import _frames
+from stator.frame import Frame
+from stator.native.host import Host, call_python, standin
+
+
+def observed(callback: Any) -> Any:
+    """The callback as the reference keeps it: fires inside a span, and never after the capture it belongs to."""
+
+    def fire(reference: Any) -> None:
+        if _frames.capturing() and _frames.top_frame() is not None:
+            _frames.native(callback, reference)
+
+    return fire
+
+
+@standin(weakref.ref, weakref.proxy, weakref.ref.__new__)
+def stand_reference(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """ref(obj, callback), proxy(obj, callback), ref.__new__(cls, obj, callback)."""
+    index = 2 if function is weakref.ref.__new__ else 1
+    if len(args) > index and args[index] is not None:
+        args = [*args[:index], observed(args[index]), *args[index + 1 :]]
+    return call_python(host, f, function, args, kwargs)
+
+
