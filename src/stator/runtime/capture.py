@@ -23,7 +23,7 @@ from stator.frame import Frame
 from stator.graph.backends import compile_graph
 from stator.guards import path as paths
 from stator.guards.state import snapshot
-from stator.native import standins, standins_ambient  # noqa: F401 - they register their rows
+from stator.native import standins, locks, standins_ambient  # noqa: F401 - they register their rows
 from stator.options import Options
 from stator.report import events
 from stator.runtime.assemble import Assembly
