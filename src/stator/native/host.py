@@ -49,9 +49,12 @@ class Host(World):
         self.gc_enabled = self.gc_enabled_before = gc.isenabled()
         self.recorder: Any = None
         self.locks: dict[int, Any] = {}  # outside locks that the program took
+        self.watched_functions: list[Any] = []
 
     def close(self) -> None:
         super().close()
+        while self.watched_functions:
+            _frames.unwatch_function(self.watched_functions.pop())
         self.callers.clear()
         self.effects.clear()
 
@@ -67,6 +70,11 @@ class Host(World):
 
     def class_of(self, obj: Any) -> type:
         return type(obj)
+
+    def notice_builtin(self, function: Any) -> None:
+        """A C function entered: where native code calls it, the call comes back unless it may simply run."""
+        if not may_run(self, function) and _frames.watch_function(function):
+            self.watched_functions.append(function)
 
     # ---- operators ------------------------------------------------------------------------------
 
@@ -290,7 +298,21 @@ def call_builtin(host: Host, f: Frame, function: Any, args: list[Any], kwargs: d
     return decided(host, f, function, args, kwargs)
 
 
+def may_run(host: Host, function: Any) -> bool:
+    """Whether native code may call a C function by itself."""
+    owner = function.__self__
+    if is_free(owner):
+        return function not in STANDINS and policy.decide(function) == "run"
+    record = host.records.get(id(owner))
+    return record is None or record.inner is not record.obj or never_changes(owner)
+
+
 VALUE_TYPES = (int, float, complex, str, bytes, tuple, frozenset)
+
+
+def never_changes(obj: Any) -> bool:
+    cls = type(obj)
+    return isinstance(obj, VALUE_TYPES) or f"{cls.__module__}.{cls.__name__}" in policy.IMMUTABLE_OUTSIDE
 
 
 def check_receiver(host: Host, function: Any, owner: Any) -> None:
@@ -299,7 +321,7 @@ def check_receiver(host: Host, function: Any, owner: Any) -> None:
     if record is None or record.inner is not record.obj:
         return
     cls = type(owner)
-    if not isinstance(owner, VALUE_TYPES) and f"{cls.__module__}.{cls.__name__}" not in policy.IMMUTABLE_OUTSIDE:
+    if not never_changes(owner):
         name = f"{cls.__name__}.{function.__name__}"
         raise host.refuse("native-outside-object", f"call of {name} on an outside object", function=name)
 
@@ -432,4 +454,14 @@ def write_for_native(obj: Any, name: str, value: Any) -> Any:
     return None
 
 
+def call_for_native(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """C code calls a watched C function."""
+    f = _frames.top_frame()
+    try:
+        return f.world.call(f, function, list(args), kwargs or None)
+    except Raised:
+        return FAILED
+
+
 _frames.set_callbacks(read_for_native, write_for_native)
+_frames.set_call_callback(call_for_native)

@@ -97,6 +97,9 @@ class Assembly:
         for cell, path, before, now in host.cells.values():
             if now is not before:
                 effects.cell(emitter, Source(self.load(path)), ABSENT if now is UNBOUND else now)
+        for (_, name), (cls, before, now) in host.class_writes.items():
+            if now is not before:
+                effects.attribute(emitter, cls, name, now)
         self.written.extend(host.touched.values())
         for record in host.touched.values():
             for name, (before, now, _) in (record.extra or {}).items():

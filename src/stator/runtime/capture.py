@@ -23,7 +23,7 @@ from stator.frame import Frame
 from stator.graph.backends import compile_graph
 from stator.guards import path as paths
 from stator.guards.state import snapshot
-from stator.native import standins, locks, standins_ambient  # noqa: F401 - they register their rows
+from stator.native import locks, standins, standins_ambient, warn, weak  # noqa: F401 - they register their rows
 from stator.options import Options
 from stator.report import events
 from stator.runtime.assemble import Assembly
@@ -128,6 +128,7 @@ class Session:
             return self.refused(error, guards, len(args), names)
         finally:
             result = None
+            host.registries.restore()
             host.close()
         try:
             check_survivors(recorder)

@@ -17,6 +17,7 @@ from stator.guards.path import Path
 from stator.guards.tensor_spec import TensorSpec
 from stator.runtime.compiling import is_compiling
 from stator.native.host import CALLERS, READERS, WRITERS, Host, call_python, standin
+from stator.native.warn import Registries
 from stator.tensors.recorder import Recorder
 from stator.tensors.traced import TracedTensor
 from stator.world.door import CONSTANT_TYPES, FAMILIES, IMPORTERS, constant
@@ -48,9 +49,14 @@ class TensorHost(Host):
     def __init__(self) -> None:
         super().__init__()
         self.recorder = Recorder(self.where)
+        self.registries = Registries()
         compiler = self.namespace(vars(torch.compiler))
         assert compiler is not None
         compiler.values["_is_compiling_flag"] = compiler.before["_is_compiling_flag"] = True
+
+    def frame_enters(self, f: Frame) -> None:
+        self.registries.note(f.globals)
+        super().frame_enters(f)
 
     def where(self) -> Any:
         """The user's stack for a node, formatted only when somebody reads it."""

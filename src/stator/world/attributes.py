@@ -59,6 +59,10 @@ def read_generic(world: World, f: Frame, obj: Any, name: str) -> Any:
 def read_parts(world: World, f: Frame, obj: Any, name: str, has_getattr: bool) -> tuple[Any, Any]:
     """The generic algorithm: data descriptor, instance, other class attribute, __getattr__."""
     cls = type(obj)
+    found = world.class_overlay(cls, name) if world.class_writes else UNBOUND
+    if found is not UNBOUND:
+        value = instance_value(world, obj, name)
+        return (found if value is UNBOUND else value), UNBOUND
     found = _frames.type_lookup(cls, name)
     kind = 0
     if found is not UNBOUND:
@@ -218,7 +222,11 @@ def read_native(world: World, f: Frame, obj: Any, name: str) -> Any:
     """Objects of C types: CPython's own access; what it hands out of an outside object comes through the door."""
     record = world.records.get(id(obj))
     value = native(f, RAW_READ, obj, name)
-    if record is None or record.inner is not record.obj or type(value) in world.harmless:
+    if record is None or record.inner is not record.obj:
+        return value
+    if isinstance(value, types.BuiltinFunctionType):
+        world.notice_builtin(value)
+    if type(value) in world.harmless:
         return value
     return world.enter(value, record.path.get(name))
 

@@ -80,11 +80,13 @@ def enter_builtin(world: World, obj: Any, path: Path) -> Any:
     if is_free(owner):
         world.guards.add(path, IS, obj, world.origin())
         ambient.notice_function(world, obj)
+        world.notice_builtin(obj)
         return obj
     world.guards.add(path, TYPE_IS, type(obj), world.origin())
     receiver = world.enter(owner, path.get("__self__"))
     world.guards.add(path.get("__name__"), EQ, obj.__name__, world.origin())
     if receiver is owner:
+        world.notice_builtin(obj)
         return obj
     return world.register_shadow(obj, path, getattr(receiver, obj.__name__))
 

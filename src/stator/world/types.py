@@ -57,6 +57,8 @@ def owner_of(cls: type, name: str) -> type:
 def class_value(world: World, cls: type, name: str, value: Any) -> Any:
     """A class attribute as capture may see it: outside values that are not pinned come through the door."""
     if type(value) in PINNED:
+        if type(value) is types.BuiltinFunctionType:
+            world.notice_builtin(value)
         return value
     owner = owner_of(cls, name)
     if world.is_inside_type(owner) or not _frames.is_heap_type(owner):

@@ -117,6 +117,9 @@ class World:
         record = self.records.get(id(obj))
         return record is not None and record.inner is record.obj and not _frames.is_heap_type(type(obj))
 
+    def notice_builtin(self, function: Any) -> None:
+        """A C function is about to be handed to the captured program."""
+
     def touch(self, record: Record) -> None:
         self.touched.setdefault(id(record.obj), record)
 
@@ -169,6 +172,14 @@ class World:
         return UNBOUND
 
     def write_class(self, f: Frame, cls: type, name: str, value: Any) -> None:
+        """Plain data on an outside class; methods and descriptors would change what native code does."""
+        plain = value is not UNBOUND and not _frames.descriptor_kind(type(value)) and not name.startswith("__")
+        on_meta = _frames.type_lookup(type(cls), name)
+        if plain and on_meta is UNBOUND and _frames.type_lookup(type(cls), "__setattr__") is type.__setattr__:
+            known = self.class_writes.get((id(cls), name))
+            before = known[1] if known else self.load_attr(f, cls, name) if name in _frames.class_dict(cls) else UNBOUND
+            self.class_writes[id(cls), name] = [cls, before, value]
+            return
         raise self.refuse("outside-write", f"assignment to attribute {name!r} of class {cls.__qualname__}", target=f"{cls.__name__}.{name}")
 
     def class_namespace(self, cls: type) -> Any:

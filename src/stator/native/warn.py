@@ -1,0 +1,107 @@
+"""Warnings: inside `catch_warnings` they happen during capture; otherwise the entry function issues them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from stator._frames import UNBOUND
+from stator.frame import Frame, native, throw
+from stator.native.host import Host, call_framed, standin
+
+WATCHED = ("filters", "showwarning", "_showwarnmsg_impl", "_showwarnmsg")
+REGISTRY = "__warningregistry__"
+
+
+def is_inside(host: Host) -> bool:
+    """Whether the program itself replaced the filters or the output, as catch_warnings does."""
+    namespace = host.namespaces.get(id(vars(warnings)))
+    if namespace is None:
+        return False
+    return any(n in namespace.values and namespace.values[n] is not namespace.before.get(n, UNBOUND) for n in WATCHED)
+
+
+@standin(warnings.warn)
+def stand_warn(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    given = dict(zip(("message", "category", "stacklevel", "source"), args)) | (kwargs or {})
+    message, category = given.get("message"), given.get("category")
+    if is_inside(host) or "message" not in given or given.get("source") is not None:
+        return call_framed(host, f, function, args, kwargs)
+    if isinstance(message, Warning):
+        category = type(message)
+    category = UserWarning if category is None else category
+    if not isinstance(category, type) or not issubclass(category, Warning):
+        return call_framed(host, f, function, args, kwargs)
+    if not isinstance(message, Warning):
+        message = host.call(f, category, [message], None)
+    place = place_of(f, given.get("stacklevel", 1))
+    if place is None:
+        return call_framed(host, f, function, args, kwargs)
+    return issue(host, f, message, category, place)
+
+
+def place_of(f: Frame, level: int) -> tuple[str, int, str, Any] | None:
+    """(file, line, module, globals) of the frame that many calls up, or None beyond the captured ones."""
+    frame: Any = f
+    for _ in range(max(level, 1) - 1):
+        frame = frame.outer
+        if frame is None:
+            return None
+    namespace = frame.globals
+    name = frame.world.namespace_get(namespace, "__name__")
+    return frame.code.co_filename, frame.object.f_lineno, name if type(name) is str else "<string>", namespace
+
+
+def issue(host: Host, f: Frame, message: Any, category: type, place: tuple[str, int, str, Any]) -> None:
+    """What the filters say now is guarded; the registry, which changes with every warning, is asked at run time."""
+    filename, line, module, namespace = place
+    text = native(f, str, message)
+    action = action_for(host, f, text, category, module, line)
+    if action == "ignore":
+        return
+    if action == "error":
+        throw(f, message)
+    shown = host.namespaces.get(id(namespace))
+    if shown is None:
+        raise host.refuse("native-effect", "a warning from code in a namespace made during capture", function="warnings.warn")
+    host.defer(show, [text, category, filename, line, module, namespace], None)
+
+
+def action_for(host: Host, f: Frame, text: str, category: type, module: str, line: int) -> str:
+    """The action of the first filter that matches."""
+    machinery = host.enter_const(warnings)
+    for action, pattern, kind, where, number in host.load_attr(f, machinery, "filters"):
+        matches = (pattern is None or pattern.match(text)) and issubclass(category, kind)
+        if matches and (where is None or where.match(module)) and number in (0, line):
+            return str(action)
+    return str(host.load_attr(f, machinery, "defaultaction"))
+
+
+def show(text: str, category: Any, filename: str, line: int, module: str, namespace: dict[str, Any]) -> None:
+    """Run time: the warning as `warnings.warn` would have issued it there."""
+    registry = namespace.setdefault(REGISTRY, {})
+    warnings.warn_explicit(text, category, filename, line, module, registry, namespace)
+
+
+class Registries:
+    """C code notes issued warnings in the globals of the running frame: put back what was there before the capture."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, tuple[dict[Any, Any], Any, Any]] = {}
+
+    def note(self, namespace: dict[Any, Any]) -> None:
+        if id(namespace) not in self.seen:
+            registry = namespace.get(REGISTRY, UNBOUND)
+            contents = dict(registry) if isinstance(registry, dict) else None
+            self.seen[id(namespace)] = (namespace, registry, contents)
+
+    def restore(self) -> None:
+        for namespace, registry, contents in self.seen.values():
+            if registry is UNBOUND:
+                namespace.pop(REGISTRY, None)
+            elif contents is not None and registry != contents:
+                registry.clear()
+                registry.update(contents)
+        self.seen.clear()
+
+
