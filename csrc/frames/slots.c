@@ -105,6 +105,7 @@ int stator_generic_write(PyTypeObject *type) {
 /* `object.__setattr__` refuses where a base has a slot of its own: the door's slots must pass for the generic one. */
 static wrapperfunc wrap_setattr, wrap_delattr;
 static setattrofunc python_setattr; /* CPython's slot for classes with __setattr__ */
+static destructor python_dealloc;   /* of classes made by class statements */
 
 static int generic_write_applies(PyObject *self, void *wrapped) {
     if (wrapped != (void *)PyObject_GenericSetAttr || !Py_TYPE(self)->tp_mro) {
@@ -160,6 +161,7 @@ static int wrappers_ready(void) {
         return -1;
     }
     python_setattr = ((PyTypeObject *)sample)->tp_setattro;
+    python_dealloc = ((PyTypeObject *)sample)->tp_dealloc;
     Py_DECREF(sample);
     wrap_setattr = replace_wrapper("__setattr__", set_by_wrapper);
     wrap_delattr = replace_wrapper("__delattr__", delete_by_wrapper);
@@ -219,16 +221,52 @@ static void watch_finalizer(PyTypeObject *type) {
     }
 }
 
-/* Classes made while a span is open are inside. */
+/* Classes made while a span is open are inside: true if this one is known as such now. */
+static int note_class(PyObject *cls) {
+    if (!stator_thread.armed || !stator_thread.inside_types) {
+        return 1;
+    }
+    PyObject *key = PyLong_FromVoidPtr(cls);
+    int noted = key && PyDict_SetItem(stator_thread.inside_types, key, cls) == 0;
+    Py_XDECREF(key);
+    return noted;
+}
+
+/* The metaclass's tp_alloc for one class: noted before __set_name__ and __init_subclass__ meet it. */
+static PyObject *alloc_noted(PyTypeObject *meta, Py_ssize_t items) {
+    meta->tp_alloc = PyType_GenericAlloc;
+    PyObject *cls = PyType_GenericAlloc(meta, items);
+    if (cls && !note_class(cls)) {
+        PyErr_Clear();
+    }
+    return cls;
+}
+
+static PyTypeObject *metaclass_of_new(PyTypeObject *meta, PyObject *args) {
+    PyObject *bases = PyTuple_GET_SIZE(args) == 3 ? PyTuple_GET_ITEM(args, 1) : NULL;
+    if (!stator_thread.armed || !bases || !PyTuple_CheckExact(bases)) {
+        return NULL;
+    }
+    PyTypeObject *winner = _PyType_CalculateMetaclass(meta, bases);
+    if (!winner) {
+        PyErr_Clear();
+        return NULL;
+    }
+    int plain = winner == meta || winner->tp_new == type_new || winner->tp_new == PyType_Type.tp_new;
+    return plain && winner->tp_alloc == PyType_GenericAlloc ? winner : NULL;
+}
+
 static PyObject *type_new_noted(PyTypeObject *meta, PyObject *args, PyObject *kwargs) {
+    PyTypeObject *winner = metaclass_of_new(meta, args);
+    if (winner) {
+        winner->tp_alloc = alloc_noted;
+    }
     PyObject *cls = type_new(meta, args, kwargs);
-    if (cls && stator_thread.armed && stator_thread.inside_types) {
-        watch_finalizer((PyTypeObject *)cls);
-        PyObject *key = PyLong_FromVoidPtr(cls);
-        if (!key || PyDict_SetItem(stator_thread.inside_types, key, cls) < 0) {
-            Py_CLEAR(cls);
-        }
-        Py_XDECREF(key);
+    if (winner && winner->tp_alloc == alloc_noted) { /* failed early */
+        winner->tp_alloc = PyType_GenericAlloc;
+    }
+    if (cls && !note_class(cls)) {
+        Py_CLEAR(cls);
     }
     return cls;
 }
@@ -277,6 +315,11 @@ static PyObject *unwatch_type(PyObject *module, PyObject *cls) {
     Py_RETURN_NONE;
 }
 
+/* is_python_class(cls): made by a class statement or by calling type, not by an extension module. */
+static PyObject *is_python_class(PyObject *module, PyObject *cls) {
+    return PyBool_FromLong(PyType_Check(cls) && ((PyTypeObject *)cls)->tp_dealloc == python_dealloc);
+}
+
 static PyObject *descr_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     descrgetfunc get = nargs == 3 ? Py_TYPE(args[0])->tp_descr_get : NULL;
     if (!get) {
@@ -311,6 +354,7 @@ static PyObject *set_callbacks(PyObject *module, PyObject *args) {
 PyMethodDef stator_slots_methods[] = {
     {"original_getattr", (PyCFunction)(void (*)(void))original_getattr, METH_FASTCALL, "original_getattr(obj, name)"},
     {"original_setattr", (PyCFunction)(void (*)(void))original_setattr, METH_FASTCALL, "original_setattr(obj, name[, value])"},
+    {"is_python_class", is_python_class, METH_O, "whether a class was made in Python"},
     {"watch_type", watch_type, METH_O, "route native attribute access on instances through stator"},
     {"unwatch_type", unwatch_type, METH_O, "undo watch_type"},
     {"set_callbacks", set_callbacks, METH_VARARGS, "set_callbacks(read, write) for watched types"},

@@ -25,6 +25,23 @@ OUTSIDE_METHODS: dict[tuple[int, str], Caller] = {}  # (id of the C type, name):
 OVERRIDES: dict[str, Caller] = {}  # method-wrappers of `object` by name, called on an outside receiver
 
 
+METHODS: dict[str, list[tuple[type, Caller]]] = {}  # C methods by name: called on an instance of the class, bound or not
+
+
+def method_standin(cls: type, name: str) -> Callable[[Caller], Caller]:
+    """Register caller(host, frame, method, [receiver, *args], kwargs) in place of a method of a C class."""
+
+    def register(caller: Caller) -> Caller:
+        METHODS.setdefault(name, []).append((cls, caller))
+        return caller
+
+    return register
+
+
+def method_row(name: str, receiver: Any) -> Caller | None:
+    return next((row for cls, row in METHODS.get(name, ()) if isinstance(receiver, cls)), None)
+
+
 def standin(*functions: Any) -> Callable[[Caller], Caller]:
     """Register caller(host, frame, function, args, kwargs) in place of these functions."""
 
@@ -50,12 +67,14 @@ class Host(World):
         self.recorder: Any = None
         self.locks: dict[int, Any] = {}  # outside locks that the program took
         self.watched_functions: list[Any] = []
+        self.checked_classes: dict[int, type] = {}
 
     def close(self) -> None:
         super().close()
         while self.watched_functions:
             _frames.unwatch_function(self.watched_functions.pop())
         self.callers.clear()
+        self.checked_classes.clear()
         self.effects.clear()
 
     def defer(self, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> None:
@@ -294,6 +313,9 @@ def call_builtin(host: Host, f: Frame, function: Any, args: list[Any], kwargs: d
         if row is not None and id(owner) in host.records:
             return row(host, f, function, args, kwargs)
         check_receiver(host, function, owner)
+        row = method_row(function.__name__, owner)
+        if row is not None:
+            return row(host, f, _frames.type_lookup(type(owner), function.__name__), [owner, *args], kwargs)
         return call_python(host, f, function, args, kwargs)
     return decided(host, f, function, args, kwargs)
 
@@ -348,6 +370,9 @@ def call_descriptor(host: Host, f: Frame, function: Any, args: list[Any], kwargs
                 return row(host, f, function, args, kwargs)
             if type(function) is types.MethodDescriptorType and not isinstance(receiver, type):
                 check_receiver(host, function, receiver)
+        row = method_row(function.__name__, receiver)
+        if row is not None:
+            return row(host, f, function, args, kwargs)
     return decided(host, f, function, args, kwargs)
 
 
@@ -365,8 +390,22 @@ def call_class(host: Host, f: Frame, cls: Any, args: list[Any], kwargs: dict[str
     """Making an instance."""
     if _frames.is_heap_type(cls):
         host.type_info(cls)
+        check_bases(host, cls)
         return call_python(host, f, cls, args, kwargs)
     return decided(host, f, cls, args, kwargs)
+
+
+def check_bases(host: Host, cls: type) -> None:
+    """The classes made in C that an instance is built from must be on the list."""
+    if id(cls) in host.checked_classes:
+        return
+    for base in type.__dict__["__mro__"].__get__(cls):
+        if not _frames.is_python_class(base):
+            decision = policy.decide_class(base)
+            if decision != "run":
+                name = f"{base.__module__}.{base.__qualname__}"
+                raise host.refuse(decision, f"making an instance of {name}", function=name)
+    host.checked_classes[id(cls)] = cls
 
 
 def call_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:

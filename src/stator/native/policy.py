@@ -60,6 +60,10 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("posix", "getpid"): "run",
     ("_locale", "localeconv"): "run",
     ("_locale", "setlocale"): "native-effect",
+    ("datetime", "now"): "native-impure",
+    ("datetime", "today"): "native-impure",
+    ("datetime", "utcnow"): "native-impure",
+    ("datetime", "fromtimestamp"): "native-impure",  # reads the local time zone
 }
 
 FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec", "super", "_getframe", "globals"})
@@ -110,3 +114,11 @@ def decide(function: Any) -> str:
     if module.startswith("torch") and name.startswith(READ_PREFIXES):
         return "run"
     return "native-unknown"
+
+
+def decide_class(cls: type) -> str:
+    """The same for a class made in C, as a base of the class that is called."""
+    module = type.__dict__["__module__"].__get__(cls)
+    if module.startswith("torch") or module.startswith("pybind11"):
+        return "run"
+    return decide(cls)

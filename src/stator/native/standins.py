@@ -7,6 +7,7 @@ import copyreg
 import gc
 import importlib
 import operator
+import random
 import re
 import sys
 import types
@@ -17,7 +18,7 @@ from stator import _frames
 from stator._frames import FAILED, UNBOUND
 from stator.frame import RAISED, Frame, native, throw
 from stator.guards.check import IS
-from stator.native.host import OVERRIDES, Host, call_framed, call_python, standin
+from stator.native.host import OVERRIDES, Host, call_framed, call_python, method_standin, standin
 from stator.world import attributes
 
 
@@ -114,6 +115,8 @@ def stand_dir(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any)
 @standin(exec, eval)
 def stand_exec(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """Code in an explicit namespace sees that dict; without one, the frame's own."""
+    if not args or len(args) > 3:
+        return call_python(host, f, function, args, kwargs)
     if len(args) < 2 or args[1] is None:
         namespace = stand_globals(host, f, globals, [], None)
         names = args[2] if len(args) > 2 and args[2] is not None else stand_locals(host, f, locals, [], None)
@@ -121,17 +124,24 @@ def stand_exec(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any
     for names in args[1:]:
         if type(names) is dict and id(names) not in host.namespaces:
             host.inside_namespaces[id(names)] = names
-    if type(args[1]) is dict and "__builtins__" not in args[1]:
-        args[1]["__builtins__"] = f.builtins
+    if isinstance(args[1], dict):
+        if not dict.__contains__(args[1], "__builtins__"):
+            dict.__setitem__(args[1], "__builtins__", f.builtins)
+        inside_globals(host, args[1])
     return call_python(host, f, function, args, kwargs)
+
+
+def inside_globals(host: Host, namespace: dict[str, Any]) -> None:
+    """A dict that the program made serves as globals, perhaps with builtins of its own."""
+    for names in (namespace, dict.get(namespace, "__builtins__")):
+        if id(names) not in host.namespaces and not isinstance(names, types.ModuleType):
+            host.inside_namespaces[id(names)] = names
 
 
 @standin(types.FunctionType)
 def stand_function_type(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     made = call_python(host, f, function, args, kwargs)
-    namespace = made.__globals__
-    if id(namespace) not in host.namespaces and id(namespace) not in host.inside_namespaces:
-        host.inside_namespaces[id(namespace)] = namespace
+    inside_globals(host, made.__globals__)
     host.inside_function(made)
     for cell in made.__closure__ or ():
         if id(cell) not in host.cells:
@@ -156,8 +166,10 @@ def stand_import(host: Host, f: Frame, function: Any, args: list[Any], kwargs: A
     names = ("name", "globals", "locals", "fromlist", "level")
     given = dict(zip(names, args)) | (kwargs or {})
     name, fromlist, level = given.get("name", ""), given.get("fromlist", ()), given.get("level", 0)
-    if type(name) is not str:
+    if type(name) is not str or len(given) < len(args) + len(kwargs or ()) or not given.keys() <= set(names):
         return call_python(host, f, function, args, kwargs)
+    if level:
+        raise host.refuse("native-unknown", "call of __import__ relative to a package", function="__import__")
     return host.enter_const(host.imported(f, name, fromlist, level))
 
 
@@ -232,6 +244,17 @@ def stand_gc_isenabled(host: Host, f: Frame, function: Any, args: list[Any], kwa
 def stand_gc_switch(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     host.gc_enabled = function is gc.enable
     host.defer(function, [], None)
+
+
+C_RANDOM: Any = random.Random.__base__
+
+
+@method_standin(C_RANDOM, "seed")
+def stand_seed(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """Without a seed, the operating system gives one."""
+    if len(args) < 2 or args[1] is None:
+        raise host.refuse("random-state", "a random generator is seeded by the operating system")
+    return call_python(host, f, function, args, kwargs)
 
 
 def override_setattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:

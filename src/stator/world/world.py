@@ -218,16 +218,16 @@ class World:
 
     def namespace_get(self, real: dict[Any, Any], name: str) -> Any:
         namespace = self.namespaces.get(id(real))
-        return real.get(name, UNBOUND) if namespace is None else namespace.get(name)
+        return dict.get(real, name, UNBOUND) if namespace is None else namespace.get(name)
 
     def namespace_set(self, real: dict[Any, Any], name: str, value: Any) -> None:
         namespace = self.namespaces.get(id(real))
         if namespace is not None:
             namespace.set(name, value)
         elif value is UNBOUND:
-            del real[name]
+            dict.__delitem__(real, name)
         else:
-            real[name] = value
+            dict.__setitem__(real, name, value)
 
     # ---- cells and functions --------------------------------------------------------------------
 
