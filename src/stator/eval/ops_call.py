@@ -10,6 +10,7 @@ from typing import Any
 from stator.frame import UNBOUND, Frame, native, throw
 from stator.eval.opcodes import micro, op
 from stator.eval.ops_build import take
+from stator.eval.ops_names import lookup
 
 SETITEM = operator.setitem
 
@@ -76,6 +77,8 @@ def call_function_ex(f: Frame, flags: int) -> None:
         args = native(f, STAR_ARGS, function, f.world.whole(args))
     if kwargs is not None and type(kwargs) is not dict:
         kwargs = native(f, dict, kwargs)
+    if kwargs and not all(isinstance(name, str) for name in kwargs):
+        throw(f, TypeError("keywords must be strings"))
     f.stack.append(f.world.call(f, function, list(args), kwargs))
 
 
@@ -110,7 +113,7 @@ def make_function(f: Frame, flags: int) -> None:
 
 @op("LOAD_BUILD_CLASS")
 def load_build_class(f: Frame, arg: Any) -> None:
-    value = f.world.namespace_get(f.builtins, "__build_class__")
+    value = lookup(f, f.builtins, "__build_class__")
     if value is UNBOUND:
         throw(f, NameError("__build_class__ not found"))
     f.stack.append(value)

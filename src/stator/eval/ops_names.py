@@ -6,7 +6,7 @@ import operator
 from types import CellType
 from typing import Any
 
-from stator.frame import UNBOUND, Frame, native, throw
+from stator.frame import UNBOUND, Frame, Raised, native, throw
 from stator.eval.opcodes import op
 
 SETITEM, DELITEM = operator.setitem, operator.delitem
@@ -137,7 +137,9 @@ def load_name(f: Frame, name: str) -> None:
     if f.names is not None:
         value = lookup(f, f.names, name)
     if value is UNBOUND:
-        value = f.world.load_global(f, name)
+        value = f.world.namespace_get(f.globals, name)
+    if value is UNBOUND:
+        value = lookup(f, f.builtins, name)
     if value is UNBOUND:
         throw(f, NameError(f"name '{name}' is not defined", name=name))
     f.stack.append(value)
@@ -165,21 +167,25 @@ def delete_name(f: Frame, name: str) -> None:
     else:
         try:
             native(f, DELITEM, namespace, name)
-        except BaseException:
-            if isinstance(f.error, KeyError):
-                throw(f, NameError(f"name '{name}' is not defined", name=name))
-            raise
+        except Raised:  # CPython replaces whatever error it was
+            throw(f, NameError(f"name '{name}' is not defined", name=name))
 
 
 @op("LOAD_GLOBAL")
 def load_global(f: Frame, arg: tuple[str, int]) -> None:
     name, null = arg
-    value = f.world.load_global(f, name)
+    value = f.world.load_global(f, name) if type(f.globals) is dict is type(f.builtins) else unusual_global(f, name)
     if value is UNBOUND:
         throw(f, NameError(f"name '{name}' is not defined", name=name))
     if null:
         f.stack.append(UNBOUND)
     f.stack.append(value)
+
+
+def unusual_global(f: Frame, name: str) -> Any:
+    """A global of code whose globals or builtins are no plain dict: both are asked with their own `__getitem__`."""
+    value = lookup(f, f.globals, name)
+    return lookup(f, f.builtins, name) if value is UNBOUND else value
 
 
 @op("STORE_GLOBAL")

@@ -1,0 +1,76 @@
+"""Code run in namespaces that are no plain dicts, and calls with odd keywords."""
+
+from tests.harness import check
+
+
+class Answering(dict):
+    def __getitem__(self, key):
+        return f"<{key}>"
+
+
+class Refusing(dict):
+    def __getitem__(self, key):
+        raise LookupError(key)
+
+
+def outcome(function, *args, **kwargs):
+    try:
+        return function(*args, **kwargs)
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+def test_globals_of_a_dict_subclass():
+    def program():
+        names = Answering(x=1)
+        code = "def f(): return x, missing"
+        exec(code, names)
+        return eval("x", names), dict.get(names, "f")()
+
+    check(program)
+
+
+def test_builtins_of_the_program():
+    def program():
+        return [outcome(eval, "x", {"__builtins__": b}) for b in ({}, {"x": 1}, Answering(), Refusing(x=1), 123)]
+
+    check(program)
+
+
+def test_class_statement_without_builder():
+    def program():
+        return outcome(exec, "class A: pass", {"__builtins__": Refusing()}), outcome(exec, "class A: pass", {"__builtins__": {}})
+
+    check(program)
+
+
+def test_deleting_a_name_in_a_mapping():
+    class Mapping(dict):
+        def __delitem__(self, key):
+            raise ValueError(key)
+
+    def program():
+        return outcome(exec, "x = 1\ndel x", {}, Mapping())
+
+    check(program)
+
+
+def test_eval_without_arguments():
+    def program():
+        return outcome(eval), outcome(exec)
+
+    check(program)
+
+
+def test_keywords_that_are_no_strings():
+    def program():
+        return outcome(lambda: dict(**{1: 2})), outcome(lambda: outcome(**{1: 2}))
+
+    check(program)
+
+
+def test_import_with_wrong_arguments():
+    def program():
+        return outcome(__import__, "sys", name="sys"), outcome(__import__, "math", fancy=1), outcome(__import__, 1)
+
+    check(program)
