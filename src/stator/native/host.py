@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import operator
+import sys
 import re
 import types
 from typing import Any, Callable
@@ -192,7 +193,7 @@ class Host(World):
         if kind is Method:
             return self.call(f, function.__func__, [function.__self__, *args], kwargs)
         caller = self.caller(function)
-        if kind is not Builtin and kind is not BuiltinOfClass or is_free(function.__self__):
+        if is_free(function.__self__) if kind is Builtin else kind in HASHED_BY_IDENTITY or issubclass(kind, type):
             self.callers[id(function)] = (function, caller)
         return caller(self, f, function, args, kwargs)
 
@@ -220,8 +221,26 @@ class Host(World):
         if importer is not builtins.__import__:
             names = f.names
             return self.call(f, importer, [name, f.globals, names, fromlist, level], None)
-        module = self.imported(f, name, fromlist, level)
-        return self.enter_const(module)
+        return self.import_module(f, name, fromlist, level)
+
+    def changed_modules(self) -> dict[str, Any]:
+        """Entries of sys.modules that the captured program set or removed (UNBOUND)."""
+        record = self.records.get(id(sys.modules))
+        if record is None or record.before is None:
+            return {}
+        before, now = dict(record.before), record.inner
+        changed = {name: now.get(name, UNBOUND) for name in {**before, **now}}
+        return {name: module for name, module in changed.items() if before.get(name, UNBOUND) is not module}
+
+    def import_module(self, f: Frame, name: str, fromlist: Any, level: int) -> Any:
+        """Import, with sys.modules as the program has left it."""
+        changed = self.changed_modules()
+        if any(name == other or name.startswith(other + ".") for other in changed) and not level:
+            module = changed.get(name, UNBOUND)
+            if module is UNBOUND or module is None or not fromlist and "." in name:
+                raise self.refuse("native-effect", f"import of {name} after sys.modules was changed", function="__import__")
+            return module
+        return self.enter_const(self.imported(f, name, fromlist, level))
 
     def imported(self, f: Frame, name: str, fromlist: Any, level: int) -> Any:
         """Import for real, unobserved: loading a module is not an effect of the program being captured."""
@@ -239,8 +258,6 @@ class Host(World):
         return record.inner if record is not None else self.enter(obj, paths.const(obj))
 
     def import_from(self, f: Frame, module: Any, name: str) -> Any:
-        import sys  # noqa: PLC0415
-
         try:
             return self.load_attr(f, module, name)
         except BaseException as raised:
@@ -285,7 +302,7 @@ def call_python(host: Host, f: Frame, function: Any, args: list[Any], kwargs: di
     """A Python function: CPython binds the arguments, and the frame arrives in the hook."""
     if host.audit is not None:
         host.audit.check(function, args)
-    result = run_native(function, *args, **kwargs) if kwargs else run_native(function, *args)
+    result = _frames.native_apply(function, tuple(args), kwargs) if kwargs else run_native(function, *args)
     if result is FAILED:
         raise RAISED
     return result

@@ -7,6 +7,7 @@ import copyreg
 import gc
 import importlib
 import operator
+import pickle
 import random
 import re
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 
 from stator import _frames
 from stator._frames import FAILED, UNBOUND
+from stator.eval.machine import replace_body
 from stator.frame import RAISED, Frame, native, throw
 from stator.guards.check import IS
 from stator.native.host import OVERRIDES, Host, call_framed, call_python, method_standin, standin
@@ -170,7 +172,7 @@ def stand_import(host: Host, f: Frame, function: Any, args: list[Any], kwargs: A
         return call_python(host, f, function, args, kwargs)
     if level:
         raise host.refuse("native-unknown", "call of __import__ relative to a package", function="__import__")
-    return host.enter_const(host.imported(f, name, fromlist, level))
+    return host.import_module(f, name, fromlist, level)
 
 
 OPERATORS = tuple(
@@ -226,12 +228,11 @@ def pin_identity(host: Host, obj: Any) -> None:
         host.guards.add(record.path, IS, record.obj, host.origin())
 
 
-@standin(copyreg._slotnames)  # type: ignore[attr-defined]
-def stand_slotnames(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    """Keeps its answer on the class, which is no change of the class."""
-    names = function(*args)
-    for cls in args:
-        host.refresh_types(cls)
+def slot_names(f: Frame) -> Any:
+    """copyreg._slotnames keeps its answer on the class, which is no change of the class."""
+    cls = f.locals[0]
+    names = copyreg._slotnames(cls)  # type: ignore[attr-defined]
+    f.world.refresh_types(cls)
     return list(names)
 
 
@@ -244,6 +245,18 @@ def stand_gc_isenabled(host: Host, f: Frame, function: Any, args: list[Any], kwa
 def stand_gc_switch(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     host.gc_enabled = function is gc.enable
     host.defer(function, [], None)
+
+
+PICKLERS = {pickle.dumps: pickle._dumps, pickle.loads: pickle._loads,  # type: ignore[attr-defined]
+            pickle.dump: pickle._dump, pickle.load: pickle._load}  # type: ignore[attr-defined]  # fmt: skip
+
+
+@standin(*PICKLERS)
+def stand_pickle(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """C finds classes through the real sys.modules: once the program changed it, the twin in Python does the work."""
+    if host.changed_modules():
+        return host.call(f, PICKLERS[function], args, kwargs)
+    return call_python(host, f, function, args, kwargs)
 
 
 C_RANDOM: Any = random.Random.__base__
@@ -309,6 +322,8 @@ def functions_of(module: types.ModuleType) -> Any:
 for _name in NATIVE_MODULES:
     for _function in functions_of(importlib.import_module(_name)):
         mark_native(_function.__code__)
+_frames.mark_code(copyreg._slotnames.__code__, _frames.TAKEN)  # type: ignore[attr-defined]
+replace_body(copyreg._slotnames.__code__, slot_names)  # type: ignore[attr-defined]
 for _function in NATIVE_FUNCTIONS:
     mark_native(getattr(_function, "__wrapped__", _function).__code__)
 

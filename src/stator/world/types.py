@@ -31,7 +31,7 @@ class TypeInfo:
         self.cls = cls
         self.inside = world.is_inside_type(cls)
         heap = _frames.is_heap_type(cls)
-        mro = type.__dict__["__mro__"].__get__(cls)
+        mro = type.__dict__["__mro__"].__get__(cls) or ()  # None while a class is being made
         self.pure_inside = all(world.is_inside_type(c) or not _frames.is_heap_type(c) for c in mro)
         if heap and not self.inside:
             world.guard_type(cls)
