@@ -182,11 +182,17 @@ part_load(PyObject *object, PyObject *callable, Scratch *scratch)
     return keep(value, scratch);
 }
 
-/* The instance dict as an object, made if the values still live inline. */
+/* The instance dict as an object, made if it does not exist yet. */
 PyObject *
 dict_load(PyObject *object)
 {
     PyObject **slot = PyType_Check(object) ? NULL : _PyObject_GetDictPtr(object);
+    if (slot != NULL && *slot == NULL) {
+        *slot = PyDict_New();
+        if (*slot == NULL) {
+            PyErr_Clear();
+        }
+    }
     return slot == NULL ? NULL : *slot;
 }
 
