@@ -265,6 +265,9 @@ static PyObject *type_new_noted(PyTypeObject *meta, PyObject *args, PyObject *kw
     if (winner && winner->tp_alloc == alloc_noted) { /* failed early */
         winner->tp_alloc = PyType_GenericAlloc;
     }
+    if (cls && stator_thread.armed && stator_thread.inside_types) {
+        watch_finalizer((PyTypeObject *)cls);
+    }
     if (cls && !note_class(cls)) {
         Py_CLEAR(cls);
     }
