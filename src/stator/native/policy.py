@@ -85,6 +85,15 @@ IMMUTABLE_OUTSIDE = frozenset(
 READ_PREFIXES = ("is_", "_is_", "get_", "_get_", "has_", "_has_", "are_", "_are_", "_len_torch")
 
 
+C_MEMBERS = (
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.BuiltinFunctionType,
+    staticmethod,  # `__new__` and what C declares static
+)
+
+
 def home(function: Any) -> tuple[str, str]:
     """(module, name) that a C function is looked up by."""
     name = getattr(function, "__name__", "")
@@ -98,7 +107,7 @@ def home(function: Any) -> tuple[str, str]:
     if not isinstance(cls, type):
         cls = type(cls)
     for base in cls.__mro__:
-        if name in base.__dict__:
+        if name in base.__dict__ and type(base.__dict__[name]) in C_MEMBERS:
             return base.__module__, name
     return cls.__module__, name
 

@@ -188,7 +188,10 @@ def read_class_slot(world: World, f: Frame, cls: Any, name: str, descriptor: Any
     if type(descriptor) is property:
         return world.call(f, descriptor.fget, [cls], None)
     if type(descriptor) in C_DATA:
+        before = len(_frames.class_dict(cls))
         value = native(f, RAW_READ, cls, name)
+        if len(_frames.class_dict(cls)) != before:  # `__annotations__` is made when it is first read
+            world.refresh_types(cls)
         return world.enter(value, world.path_of(cls).get(name))
     return native(f, _frames.descr_get, descriptor, cls, type(cls))
 
