@@ -64,6 +64,7 @@ class Host(World):
         super().__init__()
         self.callers: dict[int, tuple[Any, Caller]] = {}
         self.effects: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
+        self.registered: set[tuple[int, int]] = set()  # (abstract class, class) whose relation is guarded
         self.gc_enabled = self.gc_enabled_before = gc.isenabled()
         self.recorder: Any = None
         self.locks: dict[int, Any] = {}  # outside locks that the program took
@@ -329,6 +330,9 @@ def call_builtin(host: Host, f: Frame, function: Any, args: list[Any], kwargs: d
         row = OUTSIDE_METHODS.get((id(type(owner)), function.__name__))
         if row is not None and id(owner) in host.records:
             return row(host, f, function, args, kwargs)
+        record = host.records.get(id(owner))
+        if record is not None and record.inner is record.obj and function.__name__ in OVERRIDES:
+            return OVERRIDES[function.__name__](host, f, function, [owner, *args], kwargs)
         check_receiver(host, function, owner)
         row = method_row(function.__name__, owner)
         if row is not None:
@@ -495,9 +499,12 @@ def read_for_native(obj: Any, name: str) -> Any:
     """C code reads an attribute of an outside object."""
     f = _frames.top_frame()
     try:
-        return f.world.load_attr(f, obj, name)
+        value = f.world.load_attr(f, obj, name)
     except Raised:
         return FAILED
+    if type(value) is Builtin:
+        f.world.notice_builtin(value)
+    return value
 
 
 def write_for_native(obj: Any, name: str, value: Any) -> Any:
