@@ -18,6 +18,7 @@ from stator._frames import UNBOUND
 from stator.errors import unsupported
 from stator.guards.check import ALIVE, CODE_IS, EQ, IS, KEYS, LEN, TYPE_IS
 from stator.world import ambient
+from stator.world.exceptions import enter_exception, exception_fields
 from stator.world.record import Importer
 
 if TYPE_CHECKING:
@@ -352,6 +353,8 @@ def slot_value(member: Any, obj: Any) -> Any:
 def fields_of(obj: Any) -> dict[Any, Any]:
     """All attributes and filled slots of a shadow."""
     slots = {name: slot_value(member, obj) for name, member in slots_of(type(obj))}
+    if isinstance(obj, BaseException):
+        slots |= exception_fields(obj)
     return {**(_frames.instance_dict(obj) or {}), **{name: value for name, value in slots.items() if value is not UNBOUND}}
 
 
@@ -403,6 +406,7 @@ IMPORTERS: dict[int, Importer] = by_identity({
 FAMILIES: list[tuple[type, Importer]] = [
     (type, enter_class),
     (enum.Enum, identical),
+    (BaseException, enter_exception),
     (types.ModuleType, enter_module),
     (list, enter_list),
     (tuple, enter_tuple),
