@@ -62,6 +62,13 @@ shape_matches(const Program *program, Py_ssize_t nargs, PyObject *kwnames)
     return nargs + names >= program->min_args;
 }
 
+static inline bool
+holds_still(PyObject *dict, Lookup *lookup, PyObject *item)
+{
+    Find found;
+    return dict_find(dict, lookup->key, lookup->hash, &lookup->hint, &found) == item;
+}
+
 /* Fetches what comes soon; nothing for small programs, for which `ahead` is a constant NULL. */
 #define AHEAD(count)                                     \
     if (ahead != NULL) {                                 \
@@ -92,6 +99,8 @@ shape_matches(const Program *program, Py_ssize_t nargs, PyObject *kwnames)
  *   INSTANCE  checks the class of `src` (if there is a key), puts its dict into `dst`, then does as TAG
  *   TAG       if the dict is not in the state seen last, runs the block behind the tag; until that is through,
  *             the values below are in between, so no tag may vouch for them
+ *   STILL     the same, if the item in `dst` is not what the dict at `src` has under the key: CPython 3.11 may
+ *             release the old value of an attribute, and so run finalizers, before it changes the tag
  *   TAGGED    ends such a block: remembers the state, goes back */
 static inline __attribute__((always_inline)) int32_t
 execute(const Program *program, const Run *run, const char *const *ahead)
@@ -111,6 +120,13 @@ execute(const Program *program, const Run *run, const char *const *ahead)
             }
             value = run->values[in->dst] = instance_dict(value);
             if (value == NULL || dict_tag(value) != scratch->tags[in->arg]) {
+                scratch->tags[in->arg] = 0;
+                in = program->code + program->targets[in->arg] - 1;
+            }
+            break;
+        case OP_STILL:
+            value = run->values[in->src];
+            if (value != NULL && !holds_still(value, in->lookup, run->values[in->dst])) {
                 scratch->tags[in->arg] = 0;
                 in = program->code + program->targets[in->arg] - 1;
             }

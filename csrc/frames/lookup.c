@@ -72,6 +72,20 @@ static PyObject *cell_set(PyObject *module, PyObject *const *args, Py_ssize_t na
     Py_RETURN_NONE;
 }
 
+/* slot_get(member, obj) -> what the slot holds, UNBOUND if it is empty. */
+static PyObject *slot_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    if (nargs != 2 || !Py_IS_TYPE(args[0], &PyMemberDescr_Type)) {
+        PyErr_SetString(PyExc_TypeError, "slot_get(member, obj)");
+        return NULL;
+    }
+    PyObject *value = PyMemberDescr_Type.tp_descr_get(args[0], args[1], (PyObject *)Py_TYPE(args[1]));
+    if (!value && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        value = Py_NewRef(stator_unbound);
+    }
+    return value;
+}
+
 PyMethodDef stator_lookup_methods[] = {
     {"type_lookup", (PyCFunction)(void (*)(void))type_lookup, METH_FASTCALL, "type_lookup(cls, name): UNBOUND if absent"},
     {"instance_dict", instance_dict, METH_O, "the instance's dict or None, without descriptors"},
@@ -79,6 +93,7 @@ PyMethodDef stator_lookup_methods[] = {
     {"is_heap_type", is_heap_type, METH_O, "whether the class was made at run time"},
     {"descriptor_kind", descriptor_kind, METH_O, "1: instances have __get__, 2: they have __set__ or __delete__"},
     {"generic_access", generic_access, METH_O, "1: generic attribute reads, 2: generic attribute writes"},
+    {"slot_get", (PyCFunction)(void (*)(void))slot_get, METH_FASTCALL, "slot_get(member, obj): UNBOUND if empty"},
     {"cell_get", cell_get, METH_O, "cell contents, UNBOUND if empty"},
     {"cell_set", (PyCFunction)(void (*)(void))cell_set, METH_FASTCALL, "cell_set(cell, value)"},
     {NULL},

@@ -97,9 +97,9 @@ def _require_backend(name: str) -> None:
 
 def make_compiled(fn: Function, options: Options) -> Function:
     """The compiled form of one callable."""
-    from .runtime import capture  # the compiler itself: not before something is compiled
+    from .runtime import session  # the compiler itself: not before something is compiled
 
-    return capture.make_compiled(fn, options)
+    return session.make_compiled(fn, options)
 
 
 def _apply(wrap: Callable[[Function], Function], model: Any) -> Any:
@@ -146,8 +146,8 @@ def disable(
 
 def reset() -> None:
     """Forgets everything that was compiled, and sets the statistics back."""
-    capture = sys.modules.get("stator.runtime.capture")  # only if something was compiled
-    if forget := getattr(capture, "reset", None):
+    session = sys.modules.get("stator.runtime.session")  # only if something was compiled
+    if forget := getattr(session, "reset", None):
         forget()
     events.reset()
 

@@ -21,6 +21,12 @@ RAISED = Raised()
 RERAISED = Raised()  # the traceback is complete already
 
 
+def forget_tracebacks() -> None:
+    """The two control exceptions are shared: what passed through them must not be kept alive."""
+    for raised in (RAISED, RERAISED):
+        raised.__traceback__ = raised.__context__ = None
+
+
 class Frame(_frames.Frame):
     """A CPython frame plus the evaluation stack; created by the hook."""
 

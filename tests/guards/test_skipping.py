@@ -55,17 +55,17 @@ def test_list_items_at_the_same_address() -> None:
 def test_failure_in_the_middle_of_a_block() -> None:
     """A block that fails half-way has replaced some values; the next run must load all of them again."""
     guards = GuardSet()
-    for name in "abc":
-        guards.add(arg(0).attr(name), EQ, name)
-    program = guards.compile([arg(0).attr("a"), arg(0).attr("c")])
-    good, bad = Box(a="a", b="b", c="c"), Box(a="a", b="x", c="c")
+    guards.add(arg(0).attr("a"), TYPE_IS, list)
+    guards.add(arg(0).attr("b"), EQ, "b")
+    program = guards.compile([arg(0).attr("a"), arg(0).attr("b")])
+    good, bad = Box(a=["good"], b="b"), Box(a=["bad"], b="x")
     for _ in range(3):
-        assert program.run((good,)) == ["a", "c"]
+        assert program.run((good,)) == [["good"], "b"]
         assert program.run((bad,)) == 1
+        assert program.run((good,)) == [["good"], "b"]
         bad.b = "b"
-        assert program.run((bad,)) == ["a", "c"]
+        assert program.run((bad,)) == [["bad"], "b"]
         bad.b = "x"
-        assert program.run((bad,)) == 1
 
 
 def test_instance_dict_replaced() -> None:
@@ -221,6 +221,37 @@ def test_constants_are_pinned_but_not_frozen() -> None:
     assert program.run(()) == []
     table["x"] = 2
     assert program.run(()) == 0
+
+
+def test_finalizer_of_the_old_value() -> None:
+    """A specialised assignment releases the old value before it changes the tag; what runs then must see the new one."""
+    seen: list[bool] = []
+    box = Box(x=None)
+    box.__dict__ = {"x": None}
+
+    class Last:
+        def __del__(self) -> None:
+            for program, argument in programs:
+                loaded = program.run((argument,))
+                seen.append(isinstance(loaded, list) and loaded[0] is box.x)
+
+    def assign() -> None:
+        for _ in range(100):
+            box.x = Last()
+            for program, argument in programs:
+                assert program.run((argument,)) == [box.x]
+
+    programs = []
+    for path, argument in (
+        (arg(0).attr("x"), box),
+        (arg(0).entry("b").attr("x"), {"b": box}),
+        (arg(0).fields().entry("x"), box),
+    ):
+        guards = GuardSet()
+        guards.add(path, TYPE_IS, Last)
+        programs.append((guards.compile([path]), argument))
+    assign()
+    assert len(seen) > 200 and all(seen)
 
 
 def guard_module(guards: GuardSet, path: Path, module: torch.nn.Module, loads: list[Path]) -> None:

@@ -3,6 +3,7 @@
 What runs on every call comes first, then END, then one block per dict (or instance dict) in which items are looked up:
 
     INSTANCE object    check the class; take the instance dict; if it is not in the state seen last: its block
+    STILL item         if the dict has another object there now: its block
     TAG dict           if it is not in the state seen last: its block
     ...                what can change unnoticed by the dict: tensors, classes of instances, cells, dicts further down
     END
@@ -18,11 +19,11 @@ from typing import Any
 
 from stator._entry import OPCODES, GuardProgram
 from stator.guards.check import DISTINCT, SAME, STATE, TYPE_IS
-from stator.guards.path import ITEM
-from stator.guards.tree import Guard, Holder, Node, Tree
+from stator.guards.path import DICT, ITEM
+from stator.guards.tree import Guard, Holder, Node, Tree, may_lag
 
 _INSTANCE, _TAG, _TAGGED, _END = (OPCODES[name] for name in ("INSTANCE", "TAG", "TAGGED", "END"))
-_CLASSFIELDS, _HOOKS = OPCODES["CLASSFIELDS"], OPCODES["HOOKS"]
+_CLASSFIELDS, _HOOKS, _STILL = (OPCODES[name] for name in ("CLASSFIELDS", "HOOKS", "STILL"))
 _MANY_FREE = 16  # more loose values than this are not worth comparing one by one
 
 
@@ -134,8 +135,16 @@ class Emitter:
         key, row = (None, node.row) if fused is None else fused[1:]
         self.put(_INSTANCE, self.slot(node), self.slot(holder.node), len(self.blocks), key, row)
         self.open_block(holder)
+        if may_lag(node.kind):
+            self.still_there(holder)
         if len(node.passing) > (fused is not None):
             self.checks(node, [guard for guard in node.passing if guard is not fused])
+
+    def still_there(self, holder: Holder) -> None:
+        """Looks again at the items for which the tag may lag behind."""
+        for item in holder.items:
+            if not item.is_harmless():
+                self.put(_STILL, self.slot(holder.node), self.slot(item), len(self.blocks) - 1, item.key, item.row)
 
     def held(self, holder: Holder) -> None:
         """A dict, loaded first if it is a class's, and then its items."""
@@ -144,6 +153,8 @@ class Emitter:
             self.load(node)
         self.put(_TAG, self.slot(node), 0, len(self.blocks), None, node.row)
         self.open_block(holder)
+        if node.opcode == DICT.opcode:
+            self.still_there(holder)
         self.work.extend((self.live, item) for item in reversed(all_items(holder)) if item.is_alive())
 
     def open_block(self, holder: Holder) -> None:

@@ -12,6 +12,8 @@ from stator.guards.path import ARG, CONST, IMMUTABLE_TYPE, ITEM, ITERAT, KEYAT, 
 
 Guard = tuple[Check, Any, int]  # check, key, row
 
+MANAGED_DICT = 1 << 4  # Py_TPFLAGS_MANAGED_DICT
+
 _INDEXED = frozenset((ARG, ITEM, KEYAT, ITERAT, SEQ))
 _HIDDEN = {"FIELDS": OPCODES["INSTANCE"], "CLASSFIELDS": OPCODES["CLASSFIELDS"], "ORDER": OPCODES["ORDER"]}
 
@@ -58,6 +60,10 @@ class Node:
         self.hooks = None
         self.pinned = False  # known for as long as the dict above is unchanged
 
+    def is_harmless(self) -> bool:
+        """True if releasing the value runs nobody's code: it is a constant, or the program holds it too."""
+        return any(guard[0].pinned == "OBJECT" for guard in self.lasting)
+
     def is_alive(self) -> bool:
         """True if there is something to look at although the object is the same one."""
         return bool(self.passing or self.steps or self.holders or self.hooks)
@@ -78,6 +84,14 @@ class Holder:
 def keeps_type(cls: type) -> bool:
     """True if an instance of exactly this class can never get another class."""
     return bool(cls.__flags__ & IMMUTABLE_TYPE) and not issubclass(cls, types.ModuleType)
+
+
+def may_lag(kind: type) -> bool:
+    """True if an assignment to an attribute may release the old value before the tag of the dict changes.
+
+    CPython 3.11 does so when it has specialised the assignment, which takes a class with the usual `__setattr__`.
+    """
+    return kind is object or (bool(kind.__flags__ & MANAGED_DICT) and kind.__setattr__ is object.__setattr__)
 
 
 class Tree:

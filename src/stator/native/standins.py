@@ -17,7 +17,6 @@ from typing import Any
 
 from stator import _frames
 from stator._frames import FAILED, UNBOUND
-from stator.eval.machine import replace_body
 from stator.frame import RAISED, Frame, native, throw
 from stator.guards.check import IS
 from stator.native.host import OVERRIDES, Host, call_framed, call_python, method_standin, standin
@@ -228,14 +227,6 @@ def pin_identity(host: Host, obj: Any) -> None:
         host.guards.add(record.path, IS, record.obj, host.origin())
 
 
-def slot_names(f: Frame) -> Any:
-    """copyreg._slotnames keeps its answer on the class, which is no change of the class."""
-    cls = f.locals[0]
-    names = copyreg._slotnames(cls)  # type: ignore[attr-defined]
-    f.world.refresh_types(cls)
-    return list(names)
-
-
 @standin(gc.isenabled)
 def stand_gc_isenabled(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     return host.gc_enabled
@@ -253,10 +244,20 @@ PICKLERS = {pickle.dumps: pickle._dumps, pickle.loads: pickle._loads,  # type: i
 
 @standin(*PICKLERS)
 def stand_pickle(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    """C finds classes through the real sys.modules: once the program changed it, the twin in Python does the work."""
-    if host.changed_modules():
+    """C reads the real sys.modules and copyreg's tables: once the program changed one, the twin in Python does the work."""
+    if host.changed_modules() or changed_tables(host, f):
         return host.call(f, PICKLERS[function], args, kwargs)
     return call_python(host, f, function, args, kwargs)
+
+
+def changed_tables(host: Host, f: Frame) -> bool:
+    """Whether the program changed what copyreg keeps for pickle, which is guarded."""
+    module, changed = host.enter_const(copyreg), False
+    for name in ("dispatch_table", "_extension_registry", "_inverted_registry"):
+        table = host.load_attr(f, module, name)
+        record = host.records.get(id(table))
+        changed |= record is None or record.before != list(table.items())
+    return changed
 
 
 C_RANDOM: Any = random.Random.__base__
@@ -298,7 +299,7 @@ for _function in (weakref.WeakValueDictionary.__init__, weakref.WeakKeyDictionar
 _frames.mark_code(weakref.finalize.__call__.__code__, _frames.SKIPPED)
 
 # Python code whose only effect is a cache of its own: CPython runs it, unobserved.
-NATIVE_MODULES = ("re._parser", "re._compiler", "re._casefix", "linecache", "tokenize", "copyreg", "keyword", "sre_compile")
+NATIVE_MODULES = ("re._parser", "re._compiler", "re._casefix", "linecache", "tokenize", "keyword", "sre_compile")
 NATIVE_FUNCTIONS: tuple[Any, ...] = (re._compile, re._subx, re._expand, re._compile_repl, re.escape)  # type: ignore[attr-defined]
 
 
@@ -322,8 +323,6 @@ def functions_of(module: types.ModuleType) -> Any:
 for _name in NATIVE_MODULES:
     for _function in functions_of(importlib.import_module(_name)):
         mark_native(_function.__code__)
-_frames.mark_code(copyreg._slotnames.__code__, _frames.TAKEN)  # type: ignore[attr-defined]
-replace_body(copyreg._slotnames.__code__, slot_names)  # type: ignore[attr-defined]
 for _function in NATIVE_FUNCTIONS:
     mark_native(getattr(_function, "__wrapped__", _function).__code__)
 

@@ -20,9 +20,8 @@ from stator.world.door import fields_of
 class Assembly:
     """Collects what the entry function loads and what the graph must return."""
 
-    def __init__(self, host: Host, result: Any) -> None:
+    def __init__(self, host: Host) -> None:
         self.host = host
-        self.result = result
         self.loads: dict[Any, int] = {}  # path -> number
         self.outputs: dict[int, Any] = {}  # id -> traced tensor the graph returns
         self.written: list[Any] = []  # records of outside objects that change

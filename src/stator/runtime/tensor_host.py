@@ -10,7 +10,7 @@ from torch.nn.modules import module as module_globals
 from stator import _entry, _frames
 from stator._frames import UNBOUND
 from stator.errors import Location, Unsupported
-from stator.frame import Frame
+from stator.frame import Frame, throw
 from stator.guards import path as paths
 from stator.guards.check import LEN, NO_HOOKS, TENSOR
 from stator.guards.path import Path
@@ -74,7 +74,7 @@ class TensorHost(Host):
 
     def truth_of(self, value: Any) -> Any:
         if type(value) is TracedTensor:
-            self.recorder.call(torch.Tensor.__bool__, (value,), {})
+            self.record(_frames.top_frame(), torch.Tensor.__bool__, (value,), None)
         return bool
 
     def iterate(self, f: Frame, value: Any) -> Any:
@@ -149,7 +149,10 @@ MEMBERS = frozenset({"_parameters", "_buffers", "_modules", "__self__", "__func_
 
 def read_tensor(host: World, f: Frame, traced: Any, name: str) -> Any:
     assert isinstance(host, TensorHost)
-    return host.recorder.attribute(traced, name)
+    try:
+        return host.recorder.attribute(traced, name)
+    except AttributeError as error:
+        return throw(f, error.with_traceback(None))
 
 
 def write_tensor(host: World, f: Frame, traced: Any, name: str, value: Any) -> None:
@@ -202,6 +205,12 @@ def answer(value: Any) -> Any:
 
 
 standin(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, is_compiling)(answer(True))
+@standin(torch.finfo, torch.iinfo)
+def stand_type_limits(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """Facts about a dtype."""
+    return call_python(host, f, function, args, kwargs)
+
+
 standin(torch._C._get_tracing_state)(answer(None))
 standin(torch._C._log_api_usage_once)(answer(None))
 standin(torch._C._has_torch_function, torch._C._has_torch_function_unary, torch._C._has_torch_function_variadic)(answer(False))

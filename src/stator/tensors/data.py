@@ -52,4 +52,4 @@ def replace_data(recorder: Recorder, traced: TracedTensor, value: Any) -> None:
     traced._node = made._node
     traced._meta = made._meta.with_autograd(old.requires_grad, old.leaf)
     traced._storage = value._storage
-    traced._traced_base = traced._traced_views = None
+    traced._family = None

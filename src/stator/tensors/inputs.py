@@ -7,7 +7,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from stator.tensors.meta import Meta, meta_of
 from stator.tensors.signals import UnsupportedTensor
-from stator.tensors.traced import Storage, TracedTensor, make_view
+from stator.tensors.traced import Family, Storage, TracedTensor, join
 
 CLASSES = frozenset({torch.Tensor, torch.nn.Parameter})
 
@@ -21,7 +21,7 @@ class Inputs:
         self.real: dict[int, torch.Tensor] = {}
         self.storages: dict[int, Storage] = {}  # by address of the real storage
         self._by_name: dict[str, Storage] = {}
-        self._views: list[tuple[TracedTensor, torch.Tensor]] = []  # inputs whose base is no input so far
+        self._families: dict[int, tuple[torch.Tensor, Family]] = {}  # by id of the base, which may be no input
 
     def add(self, name: str, traced: TracedTensor, tensor: torch.Tensor, base: torch.Tensor | None) -> None:
         """One more input; both objects stay alive, so that their ids stay theirs."""
@@ -29,15 +29,11 @@ class Inputs:
         self.by_id[id(tensor)] = traced, tensor
         self.real[id(traced)] = tensor
         self._by_name[name] = traced._storage
-        if base is not None:
-            self._views.append((traced, base))
-        waiting, self._views = self._views, []
-        for view, its_base in waiting:
-            known = self.by_id.get(id(its_base))
-            if known is not None:
-                make_view(view, known[0])
-            else:
-                self._views.append((view, its_base))
+        root = tensor if base is None else base
+        if base is not None or id(root) in self._families:
+            join(self._families.setdefault(id(root), (root, []))[1], traced)
+            if base is not None and (known := self.by_id.get(id(base))) is not None and known[0]._family is None:
+                join(traced._family, known[0])
 
     def mutated(self) -> list[str]:
         """Names of the inputs whose storage was written to."""
@@ -51,7 +47,7 @@ class Inputs:
         """Drops the traced side."""
         self.by_id.clear()
         self.real.clear()
-        self._views.clear()
+        self._families.clear()
 
 
 def place_of(tensor: torch.Tensor) -> tuple[int, torch.Tensor | None]:

@@ -175,6 +175,8 @@ def quiet(func: Any) -> Iterator[None]:
     except (UnsupportedOp, NotLeaf):
         raise
     except Exception as error:
+        if "data is not allocated yet" in str(error):  # a C++ function that reads the data itself
+            raise DataDependent(describe(func)) from None
         raise OpFailed(error, describe(func)) from error
     finally:
         _log.disabled = disabled

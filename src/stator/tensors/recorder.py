@@ -274,14 +274,13 @@ class Recorder:
         return traced
 
     def _update(self, traced: TracedTensor, meta: Meta) -> None:
-        """New metadata of an argument; a change of requires_grad reaches its base and all views of that."""
+        """New metadata of an argument; requires_grad gained reaches its base and all views of that."""
         gained = meta.requires_grad and not traced._meta.requires_grad
         traced._meta = meta
         if not gained:
             return
-        root = traced if traced._traced_base is None else traced._traced_base
-        views = [ref() for ref in root._traced_views or ()]
-        for member in (root, *views):
+        for ref in traced._family or ():
+            member = ref()
             if member is not None and not member._meta.requires_grad:
                 member._meta = member._meta.with_autograd(True, False)
 

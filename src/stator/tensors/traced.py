@@ -38,18 +38,20 @@ class Storage:
         self.mutated = False
 
 
+Family = list["weakref.ref[TracedTensor]"]
+
+
 class TracedTensor(torch.Tensor):
     """A tensor without data: an FX node, metadata, and its place among views and storages."""
 
-    __slots__ = ("_meta", "_node", "_recorder", "_stands_for", "_storage", "_traced_base", "_traced_views")
+    __slots__ = ("_family", "_meta", "_node", "_recorder", "_stands_for", "_storage")
 
     _meta: Meta
     _node: Node
     _recorder: Recorder
     _stands_for: type
     _storage: Storage
-    _traced_base: TracedTensor | None  # what it is a differentiable view of
-    _traced_views: list[weakref.ref[TracedTensor]] | None
+    _family: Family | None  # the differentiable views of one base, and the base
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -82,18 +84,22 @@ def make(recorder: Recorder, meta: Meta, node: Node, storage: Storage, stands_fo
     traced._recorder = recorder
     traced._storage = storage
     traced._stands_for = stands_for
-    traced._traced_base = None
-    traced._traced_views = None
+    traced._family = None
     return traced
 
 
 def make_view(traced: TracedTensor, base: TracedTensor) -> None:
-    """Notes that `traced` is a differentiable view of `base` or of what that is a view of."""
-    root = base if base._traced_base is None else base._traced_base
-    traced._traced_base = root
-    if root._traced_views is None:
-        root._traced_views = []
-    root._traced_views.append(weakref.ref(traced))
+    """Notes that `traced` is a differentiable view of `base`, or of what that is a view of."""
+    if base._family is None:
+        join([], base)
+    assert base._family is not None
+    join(base._family, traced)
+
+
+def join(family: Family, traced: TracedTensor) -> None:
+    """Makes `traced` a member of a family."""
+    family.append(weakref.ref(traced))
+    traced._family = family
 
 
 def stands_for(traced: TracedTensor) -> type:

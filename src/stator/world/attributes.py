@@ -115,7 +115,8 @@ def read_slot(world: World, f: Frame, record: Any, name: str, descriptor: Any) -
         return value
     real = _frames.native(_frames.descr_get, descriptor, record.obj, type(record.obj))
     if real is FAILED:
-        world.guard_slot_empty(record, name)
+        world.guard_slot_empty(record, name, descriptor)
+        slots[name] = (UNBOUND, UNBOUND, descriptor)
         raise RAISED
     value = world.enter(real, record.path.get(name))
     slots[name] = (value, value, descriptor)
@@ -253,6 +254,8 @@ def write_generic(world: World, f: Frame, record: Any, name: str, value: Any) ->
         if type(found) in C_DATA:
             if type(found) is not types.MemberDescriptorType:
                 raise unsupported("outside-write", f"assignment to {type(obj).__name__}.{name}", target=name)
+            if value is UNBOUND:
+                read_slot(world, f, record, name, found)  # deleting what is not there raises
             slots = record.extra = record.extra or {}
             before = slots[name][0] if name in slots else UNBOUND
             slots[name] = (before, value, found)

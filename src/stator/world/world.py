@@ -10,13 +10,14 @@ from stator._frames import UNBOUND
 from stator.errors import Location, Unsupported, unsupported
 from stator.frame import Frame, throw
 from stator.guards import path as paths
-from stator.guards.check import CODE_IS, EMPTY_CELL, EQ, SAME, TYPE_VERSION
+from stator.guards.check import CODE_IS, EMPTY_CELL, EQ, IS, SAME, TYPE_VERSION
 from stator.guards.guardset import GuardSet
 from stator.guards.path import Path
 from stator.world.aliasing import Identities
 from stator.world.audit import ENABLED as AUDITING
 from stator.world.audit import Audit
 from stator.world.ambient import Ambient
+from stator.world.class_contents import ClassContents
 from stator.world.door import IMPORTERS, importer_for
 from stator.world.record import Namespace, Record
 from stator.world.types import TypeInfo
@@ -49,6 +50,7 @@ class World:
         self.shadow_fields: dict[int, tuple[Any, dict[Any, Any]]] = {}  # shadow -> (it, its attributes as imported)
         self.class_writes: dict[tuple[int, str], list[Any]] = {}
         self.identities = Identities(self)
+        self.classes = ClassContents()
         self.audit = Audit(self) if AUDITING else None
         self.enter_tensor: Callable[[World, Any, Path], Any] | None = None
 
@@ -142,6 +144,7 @@ class World:
         if not version:
             raise self.refuse("outside-type", f"{cls!r} has no version tag", type=cls.__name__)
         self.guards.add(paths.const(cls), TYPE_VERSION, version, self.origin())
+        self.classes.note(cls, version)
         if _frames.watch_type(cls):
             self.watched.append(cls)
 
@@ -333,8 +336,11 @@ class World:
         """Outside objects that are held by capture in other ways than by a record."""
         return id(value) in self.namespaces or id(value) in self.inside_namespaces
 
-    def guard_slot_empty(self, record: Record, name: str) -> None:
-        raise self.refuse("outside-type", f"empty slot {name!r} read", type=type(record.obj).__name__)
+    def guard_slot_empty(self, record: Record, name: str, descriptor: Any) -> None:
+        if type(descriptor) is not types.MemberDescriptorType:
+            raise self.refuse("outside-type", f"{name!r} read, which raised", type=type(record.obj).__name__)
+        path = record.path.part(f"slot {name}", types.MethodType(_frames.slot_get, descriptor))
+        self.guards.add(path, IS, UNBOUND, self.origin())
 
     def fail(self, f: Frame, error: BaseException) -> Any:
         return throw(f, error)
