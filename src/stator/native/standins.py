@@ -195,7 +195,11 @@ def stand_print(host: Host, f: Frame, function: Any, args: list[Any], kwargs: An
     given = dict(kwargs or {})
     stream = given.pop("file", None)
     if stream is None:
-        stream = host.load_attr(f, host.enter_const(sys), "stdout")
+        namespace = host.namespace(vars(sys))
+        if namespace is None or "stdout" not in namespace.touched:  # whatever it is when the entry runs
+            texts = [arg if type(arg) is str or host.is_deferred(arg) else native(f, str, arg) for arg in args]
+            return host.defer(print, [host.snapshot(text) for text in texts], given)
+        stream = namespace.get("stdout")
         if stream is None:
             return None
     record = host.records.get(id(stream))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from stator import _frames
 from stator._frames import FAILED, UNBOUND
 from stator.errors import unsupported
-from stator.frame import RAISED, Frame, native, throw
+from stator.frame import RAISED, Frame, Raised, native, throw
 from stator.world.types import class_value
 
 if TYPE_CHECKING:
@@ -121,6 +121,14 @@ def read_slot(world: World, f: Frame, record: Any, name: str, descriptor: Any) -
     value = world.enter(real, record.path.get(name))
     slots[name] = (value, value, descriptor)
     return value
+
+
+def require_slot(world: World, f: Frame, record: Any, name: str, descriptor: Any) -> None:
+    """Deleting an empty slot raises."""
+    try:
+        read_slot(world, f, record, name, descriptor)
+    except Raised:
+        throw(f, AttributeError(name))
 
 
 def read_module(world: World, f: Frame, module: Any, name: str) -> Any:
@@ -255,7 +263,7 @@ def write_generic(world: World, f: Frame, record: Any, name: str, value: Any) ->
             if type(found) is not types.MemberDescriptorType:
                 raise unsupported("outside-write", f"assignment to {type(obj).__name__}.{name}", target=name)
             if value is UNBOUND:
-                read_slot(world, f, record, name, found)  # deleting what is not there raises
+                require_slot(world, f, record, name, found)
             slots = record.extra = record.extra or {}
             before = slots[name][0] if name in slots else UNBOUND
             slots[name] = (before, value, found)
