@@ -159,12 +159,6 @@ static PyObject *hook(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag
     if (!stator_thread.armed) {
         return _PyEval_EvalFrameDefault(ts, raw, throwflag);
     }
-    if (stator_thread.abandoned) {
-        if (!PyErr_Occurred()) {
-            PyErr_SetNone(PyExc_SystemExit);
-        }
-        return NULL;
-    }
     intptr_t mark = code_mark(raw->f_code);
     if (mark == CODE_TRANSPARENT) {
         return _PyEval_EvalFrameDefault(ts, raw, throwflag);
@@ -174,6 +168,12 @@ static PyObject *hook(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag
         PyObject *result = _PyEval_EvalFrameDefault(ts, raw, throwflag);
         stator_thread.armed = 1;
         return result;
+    }
+    if (stator_thread.abandoned) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetNone(PyExc_SystemExit);
+        }
+        return NULL;
     }
     int makes_generator = raw->f_code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
     if (makes_generator && !frame_is_generator(raw)) { /* only as far as RETURN_GENERATOR */

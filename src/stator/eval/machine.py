@@ -111,6 +111,6 @@ def unwind(frame: Frame, unit: int, silent: bool) -> int:
     frame.error = None
     del frame.stack[row.depth :]
     if row.lasti:
-        frame.stack.append(unit)
+        frame.stack.append(frame.lasti)  # RERAISE has put the place of the first raise there
     frame.stack.append(error)
     return row.target

@@ -37,7 +37,8 @@ def raise_varargs(f: Frame, count: int) -> None:
     error = f.stack.pop() if count else UNBOUND
     result = _frames.native(_frames.do_raise, error, cause)
     assert result is FAILED
-    raise RAISED
+    again = error is UNBOUND and f.error is f.topmost  # a bare raise adds no line to the traceback
+    raise RERAISED if again else RAISED
 
 
 @op("LOAD_ASSERTION_ERROR")
