@@ -15,9 +15,9 @@ from stator.guards.check import EQ, IS, LEN, NO_HOOKS, TENSOR, TYPE_IS
 
 
 def timed(function: Callable[[], Any], number: int) -> float:
-    """Microseconds per call, the best of several rounds."""
+    """Microseconds per call, the best of many short rounds, so that other work on the machine disturbs only some."""
     rounds = []
-    for _ in range(7):
+    for _ in range(300):
         start = time.perf_counter()
         for _ in range(number):
             function()
@@ -83,8 +83,8 @@ def one_tensor() -> None:
         compiled = Compiled(entry, lambda args, kwargs: None)
         compiled.append(guards.compile([arg(0)]), entry)
         assert compiled(x) is x
-        plain = timed(lambda: nothing(x), 200_000)
-        hit = timed(lambda: compiled(x), 200_000)
+        plain = timed(lambda: nothing(x), 2000)
+        hit = timed(lambda: compiled(x), 2000)
         label = "with torch's state" if state else "without torch's state"
         print(f"one tensor, {label}: {1000 * (hit - plain):.0f} ns beyond a plain call of {1000 * plain:.0f} ns")
 
@@ -111,8 +111,8 @@ def model(blocks: int) -> None:
     compiled.append(program, entry)
     assert compiled(net, x) is None
     values = [x] * (len(loads) + 1)
-    plain = timed(lambda: entry(*values), 500)
-    hit = timed(lambda: compiled(net, x), 500)
+    plain = timed(lambda: entry(*values), 20)
+    hit = timed(lambda: compiled(net, x), 20)
     victim = net[blocks // 2]
 
     def touched() -> None:
@@ -125,22 +125,22 @@ def model(blocks: int) -> None:
         f"{program.instructions} instructions, compiled in {spent * 1e3:.1f} ms"
     )
     print(f"  hit: {hit - plain:.1f} us beyond a plain call of {plain:.1f} us")
-    print(f"  with one instance dict touched in between: {timed(touched, 500) - plain:.1f} us")
+    print(f"  with one instance dict touched in between: {timed(touched, 20) - plain:.1f} us")
     tensors = GuardSet()
     held = list(net.parameters())
     for index, parameter in enumerate(held):
         tensors.add(arg(index), TENSOR, TensorSpec.of(parameter))
     flat = tensors.compile([])
     arguments = tuple(held)
-    print(f"  the tensor checks alone: {timed(lambda: flat.run(arguments), 500):.1f} us")
+    print(f"  the tensor checks alone: {timed(lambda: flat.run(arguments), 20):.1f} us")
     one = GuardSet()
     one.distinct([*loads, arg(1)])
     lone = one.compile([])
-    print(f"  loading and telling apart alone: {timed(lambda: lone.run((net, x)), 500):.1f} us")
+    print(f"  loading and telling apart alone: {timed(lambda: lone.run((net, x)), 20):.1f} us")
 
 
 if __name__ == "__main__":
-    print("machine noise:", f"{statistics.pstdev([timed(lambda: None, 100_000) for _ in range(5)]) * 1000:.1f} ns")
+    print("machine noise:", f"{statistics.pstdev([timed(lambda: None, 2000) for _ in range(5)]) * 1000:.1f} ns")
     one_tensor()
     model(1)
     model(64)

@@ -55,5 +55,5 @@ ahead_new(const Program *program)
         lines += in->op == OP_INSTANCE ? AHEAD_INSTANCE : in->op == OP_TAG ? AHEAD_TAG : 0;
         lines += in->op == OP_HOOKS ? AHEAD_HOOKS : in->op == OP_TENSOR ? AHEAD_TENSOR : 0;
     }
-    return visits < AHEAD_MINIMUM ? NULL : PyMem_Calloc(lines, sizeof(char *));
+    return visits < AHEAD_MINIMUM || !tensor_layout_verified() ? NULL : PyMem_Calloc(lines, sizeof(char *));
 }

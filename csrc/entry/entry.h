@@ -111,7 +111,8 @@ enum { AHEAD_DISTANCE = 32, AHEAD_MINIMUM = 64, AHEAD_PATIENCE = 32 };
 const char **ahead_new(const Program *program);
 void ahead_note(const Program *program, Scratch *scratch);
 
-/* pack.c: instructions as arrays of numbers and a list of keys become a program's code. */
+/* pack.c: instructions as rows of numbers (op, src, dst, arg, row) and a list of keys become a program's code. */
+enum { COLUMNS = 5 };
 int program_pack(Program *program, const int32_t *numbers, Py_ssize_t length);
 void program_unpack(Program *program);
 

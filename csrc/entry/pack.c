@@ -1,8 +1,6 @@
 /* Packing: numbers and keys made by stator.guards.tree become the instructions of a program. */
 #include "entry.h"
 
-enum { COLUMNS = 5 }; /* op, src, dst, arg, row */
-
 /* Instructions that may make a new reference, at most one each. */
 static bool
 makes_reference(int32_t op)

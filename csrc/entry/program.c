@@ -51,11 +51,12 @@ fill(Program *program, Py_buffer *code, PyObject *targets, PyObject *loads)
     if (program->loads == NULL || program->targets == NULL || program->anchor == NULL) {
         return -1;
     }
-    if (code->len % (5 * sizeof(int32_t)) != 0 || PyTuple_GET_SIZE(program->consts) >= program->slots) {
+    Py_ssize_t width = COLUMNS * sizeof(int32_t);
+    if (code->len % width != 0 || PyTuple_GET_SIZE(program->consts) >= program->slots) {
         PyErr_SetString(PyExc_ValueError, "malformed program");
         return -1;
     }
-    if (program_pack(program, code->buf, code->len / (Py_ssize_t)(5 * sizeof(int32_t))) < 0) {
+    if (program_pack(program, code->buf, code->len / width) < 0) {
         return -1;
     }
     Py_ssize_t names = program->kwnames == NULL ? 0 : PyTuple_GET_SIZE(program->kwnames);

@@ -95,6 +95,12 @@ holds_still(PyObject *dict, Lookup *lookup, PyObject *item)
         }                             \
         break;
 
+#define RUN_BLOCK()                                              \
+    do {                                                         \
+        scratch->tags[in->arg] = 0;                              \
+        in = program->code + program->targets[in->arg] - 1;      \
+    } while (0)
+
 /* Flow:
  *   INSTANCE  checks the class of `src` (if there is a key), puts its dict into `dst`, then does as TAG
  *   TAG       if the dict is not in the state seen last, runs the block behind the tag; until that is through,
@@ -120,15 +126,13 @@ execute(const Program *program, const Run *run, const char *const *ahead)
             }
             value = run->values[in->dst] = instance_dict(value);
             if (value == NULL || dict_tag(value) != scratch->tags[in->arg]) {
-                scratch->tags[in->arg] = 0;
-                in = program->code + program->targets[in->arg] - 1;
+                RUN_BLOCK();
             }
             break;
         case OP_STILL:
             value = run->values[in->src];
             if (value != NULL && !holds_still(value, in->lookup, run->values[in->dst])) {
-                scratch->tags[in->arg] = 0;
-                in = program->code + program->targets[in->arg] - 1;
+                RUN_BLOCK();
             }
             break;
         case OP_TAG:
@@ -138,8 +142,7 @@ execute(const Program *program, const Run *run, const char *const *ahead)
                 goto fail;
             }
             if (dict_tag(value) != scratch->tags[in->arg]) {
-                scratch->tags[in->arg] = 0;
-                in = program->code + program->targets[in->arg] - 1;
+                RUN_BLOCK();
             }
             break;
         case OP_TAGGED:

@@ -222,7 +222,21 @@ static PyObject *do_raise(PyObject *module, PyObject *const *args, Py_ssize_t na
     return NULL;
 }
 
+/* display_error(file, exception, traceback): what sys.excepthook writes. */
+static PyObject *display_error(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    if (nargs != 3) {
+        PyErr_SetString(PyExc_TypeError, "display_error(file, exception, traceback)");
+        return NULL;
+    }
+    _PyErr_Display(args[0], (PyObject *)Py_TYPE(args[1]), args[1], args[2]);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 PyMethodDef stator_span_methods[] = {
+    {"display_error", (PyCFunction)(void (*)(void))display_error, METH_FASTCALL, "display_error(file, exception, traceback)"},
     {"do_raise", (PyCFunction)(void (*)(void))do_raise, METH_FASTCALL, "do_raise(exception, cause)"},
     {"native", (PyCFunction)(void (*)(void))native, METH_FASTCALL | METH_KEYWORDS,
      "native(callable, *args, **kwargs): call for the captured program; FAILED if it raised."},

@@ -10,6 +10,7 @@
 #include <structmember.h>
 #include <internal/pycore_frame.h>
 #include <internal/pycore_interp.h>
+#include <internal/pycore_pylifecycle.h>
 #include <internal/pycore_pystate.h>
 
 #if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030C0000

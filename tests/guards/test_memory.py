@@ -139,7 +139,7 @@ def test_debug_allocator() -> None:
     ]
     environment = {**os.environ, "PYTHONMALLOC": "debug", "STATOR_DEBUG_GUARDS": "1"}
     done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests],
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--noconftest", *tests],
         env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

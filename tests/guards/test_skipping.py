@@ -224,7 +224,7 @@ def test_constants_are_pinned_but_not_frozen() -> None:
 
 
 def test_finalizer_of_the_old_value() -> None:
-    """A specialised assignment releases the old value before it changes the tag; what runs then must see the new one."""
+    """A specialised assignment releases the old value before it changes the tag; what runs then sees the new one."""
     seen: list[bool] = []
     box = Box(x=None)
     box.__dict__ = {"x": None}

@@ -98,14 +98,18 @@ def eager_run(plan):
     return inputs, pool, history
 
 
-@pytest.mark.parametrize("seeds", [range(i, i + 25) for i in range(0, 300, 25)], ids=str)
+@pytest.mark.parametrize("seeds", [range(i, i + 25) for i in range(0, 500, 25)], ids=str)
 def test_random_programs(seeds):
     for seed in seeds:
         check_seed(seed)
 
 
 def check_seed(seed):
+    steps = []
     plan = choose(seed)
+    # Looking at is_leaf makes autograd rebuild the history of views, so what fails is found out without looking.
+    run(plan, make(), lambda pool, failed: steps.append(failed))
+    plan = plan[: steps.index(None) + steps.count(None)] if None in steps else []
     inputs, pool, history = eager_run(plan)
     while history and history[-1][1]:
         history.pop()

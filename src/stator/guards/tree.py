@@ -91,7 +91,8 @@ def may_lag(kind: type) -> bool:
 
     CPython 3.11 does so when it has specialised the assignment, which takes a class with the usual `__setattr__`.
     """
-    return kind is object or (bool(kind.__flags__ & MANAGED_DICT) and kind.__setattr__ is object.__setattr__)
+    usual: Any = object.__setattr__
+    return kind is object or (bool(kind.__flags__ & MANAGED_DICT) and kind.__setattr__ is usual)
 
 
 class Tree:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import operator
 import sys
@@ -19,6 +20,7 @@ from stator.world.door import by_identity, is_free
 from stator.world.world import World
 
 Function, Method, Builtin = types.FunctionType, types.MethodType, types.BuiltinFunctionType
+LruCache: Any = type(functools.lru_cache(len))
 BuiltinOfClass: Any = type(re.compile("").match)  # C methods that know the class defining them
 Caller = Callable[["Host", Frame, Any, list[Any], "dict[str, Any] | None"], Any]
 STANDINS: dict[Any, Caller] = {}  # functions whose native form must not run: same arguments, same meaning
@@ -70,14 +72,12 @@ class Host(World):
         self.locks: dict[int, Any] = {}  # outside locks that the program took
         self.watched_functions: list[Any] = []
         self.checked_classes: dict[int, type] = {}
+        self.displaying = False  # C is rendering a traceback
 
     def close(self) -> None:
-        super().close()
         while self.watched_functions:
             _frames.unwatch_function(self.watched_functions.pop())
-        self.callers.clear()
-        self.checked_classes.clear()
-        self.effects.clear()
+        super().close()
 
     def defer(self, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> None:
         """An effect that the entry function performs after the graph ran."""
@@ -354,8 +354,10 @@ VALUE_TYPES = (int, float, complex, str, bytes, tuple, frozenset)
 
 
 def never_changes(obj: Any) -> bool:
-    cls = type(obj)
-    return isinstance(obj, VALUE_TYPES) or f"{cls.__module__}.{cls.__name__}" in policy.IMMUTABLE_OUTSIDE
+    """Whether the C part of an outside object is the same for ever."""
+    return isinstance(obj, VALUE_TYPES) or any(
+        f"{base.__module__}.{base.__name__}" in policy.IMMUTABLE_OUTSIDE for base in type.__dict__["__mro__"].__get__(type(obj))
+    )
 
 
 def check_receiver(host: Host, function: Any, owner: Any) -> None:
@@ -435,7 +437,16 @@ def call_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[st
     method = _frames.type_lookup(type(obj), "__call__")
     if type(method) is Function:
         return host.call(f, method, [obj, *args], kwargs)
+    if type(obj) is LruCache:
+        check_cache(host, obj)
     return call_python(host, f, obj, args, kwargs)
+
+
+def check_cache(host: Host, wrapper: Any) -> None:
+    """What an outside lru_cache holds cannot be seen or put back: only caches of immutable values may be used."""
+    home = wrapper.__wrapped__.__module__
+    if id(wrapper) in host.records and home not in policy.VALUE_CACHES:
+        raise host.refuse("native-outside-object", f"call of a function of {home} with lru_cache", function="lru_cache")
 
 
 def call_c_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:

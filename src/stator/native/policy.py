@@ -74,6 +74,20 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("datetime", "fromtimestamp"): "native-impure",  # reads the local time zone
 }
 
+# CPython's own test extensions: functions that only hand back or raise what they are given.
+EXCEPTIONS |= dict.fromkeys(
+    [("_testcapi", name) for name in
+     """meth_varargs meth_varargs_keywords meth_o meth_noargs meth_fastcall meth_fastcall_keywords pyobject_fastcall
+     pyobject_fastcalldict pyobject_vectorcall pyvectorcall_call MethClass MethInstance MethStatic MethodDescriptorBase
+     MethodDescriptorDerived MethodDescriptorNopGet MethodDescriptor2 make_exception_with_doc raise_exception
+     raise_memoryerror instancemethod test_from_contiguous sequence_getitem mapping_items""".split()]
+    + [("xxsubtype", name) for name in ("spamlist", "spamdict", "classmeth", "staticmeth", "setstate", "getstate")],
+    "run",
+)  # fmt: skip
+
+# Modules whose lru_caches hold immutable values that depend on the arguments alone.
+VALUE_CACHES = frozenset({"typing", "re", "fnmatch", "statistics", "decimal", "_pydecimal", "fractions", "colorsys"})
+
 FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec", "super", "_getframe", "globals"})
 
 # C types whose outside instances never change: their methods may run on them.
@@ -85,7 +99,8 @@ IMMUTABLE_OUTSIDE = frozenset(
      "types.GenericAlias", "types.UnionType", "builtins.ellipsis", "builtins.function", "builtins.module",
      "builtins.method", "operator.itemgetter", "operator.attrgetter", "operator.methodcaller", "builtins.slice",
      "torch.dtype", "torch.device", "torch.layout", "torch.memory_format", "torch.Size", "builtins.memoryview",
-     "weakref.ReferenceType", "builtins.weakref", "builtins.frame", "builtins.traceback", "struct.Struct", "_struct.Struct"}
+     "weakref.ReferenceType", "builtins.weakref", "builtins.frame", "builtins.traceback", "struct.Struct", "_struct.Struct",
+     "builtins.MethInstance"}
 )  # fmt: skip
 
 

@@ -103,12 +103,18 @@ def stand_vars(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any
     return found
 
 
+def expose_names(host: Host, record: Any) -> None:
+    """All attributes of an outside instance are about to be seen."""
+    if _frames.instance_dict(record.obj) is not None or host.has_dict(record.obj):
+        host.namespace_of(record).expose()
+
+
 @standin(dir)
 def stand_dir(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if len(args) == 1 and not kwargs:
         record = host.records.get(id(args[0]))
         if record is not None and record.inner is record.obj and not isinstance(args[0], type):
-            host.namespace_of(record).expose()
+            expose_names(host, record)
         return call_python(host, f, function, args, kwargs)
     return call_framed(host, f, function, args, kwargs)
 
@@ -293,7 +299,19 @@ def override_getattribute(host: Host, f: Frame, function: Any, args: list[Any], 
     return attributes.read_generic(host, f, args[0], args[1])
 
 
-OVERRIDES.update(__setattr__=override_setattr, __delattr__=override_delattr, __getattribute__=override_getattribute)
+def override_dir(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if isinstance(args[0], (type, types.ModuleType)):
+        return call_python(host, f, function, args[1:] if type(function) is types.BuiltinFunctionType else args, kwargs)
+    expose_names(host, host.records[id(args[0])])
+    return call_python(host, f, object.__dir__, args, kwargs)
+
+
+OVERRIDES.update(
+    __setattr__=override_setattr,
+    __delattr__=override_delattr,
+    __getattribute__=override_getattribute,
+    __dir__=override_dir,
+)
 
 # Bookkeeping of weak collections: runs when some object dies, which may be one that has nothing to do with the capture.
 for _function in (weakref.WeakValueDictionary.__init__, weakref.WeakKeyDictionary.__init__, weakref.WeakSet.__init__):

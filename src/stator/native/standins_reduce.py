@@ -70,12 +70,16 @@ def reduced(host: Host, f: Frame, obj: Any, protocol: int) -> Any:
     if protocol < 2:
         return host.call(f, copyreg_function(host, f, "_reduce_ex"), [obj, protocol], None)
     if next(base for base in cls.__mro__ if not _frames.is_heap_type(base)) is not object:
-        raise host.refuse("native-outside-object", f"{cls.__name__}.__reduce_ex__ of an outside object", function="__reduce_ex__")
+        raise refuse(host, cls, "__reduce_ex__")
     args, keywords = new_arguments(host, f, obj)
     state = host.call(f, host.load_attr(f, obj, "__getstate__"), [], None)
     if keywords:
         return copyreg_function(host, f, "__newobj_ex__"), (cls, args, keywords), state, None, None
     return copyreg_function(host, f, "__newobj__"), (cls, *args), state, None, None
+
+
+def refuse(host: Host, cls: type, name: str) -> Exception:
+    return host.refuse("native-outside-object", f"{cls.__name__}.{name} of an outside object", function=name)
 
 
 def new_arguments(host: Host, f: Frame, obj: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -84,7 +88,7 @@ def new_arguments(host: Host, f: Frame, obj: Any) -> tuple[tuple[Any, ...], dict
     if method is not UNBOUND:
         found = host.call(f, method, [], None)
         if type(found) is not tuple or len(found) != 2 or type(found[0]) is not tuple or type(found[1]) is not dict:
-            raise host.refuse("native-outside-object", "__getnewargs_ex__ of an outside object", function="__getnewargs_ex__")
+            raise refuse(host, type(obj), "__getnewargs_ex__")
         return found
     method = attribute_or(host, f, obj, "__getnewargs__", UNBOUND)
     if method is UNBOUND:

@@ -79,8 +79,8 @@ class _Interior(torch.autograd.Function):
 
 
 def make_fake(mode: FakeTensorMode, meta: Meta) -> FakeTensor:
-    """A fresh fake tensor with this metadata; made without the mode, which would cost ten times as much."""
-    with torch.inference_mode(meta.inference):
+    """A fresh normal fake tensor with this metadata; made without the mode, which would cost ten times as much."""
+    with torch.inference_mode(False):
         if meta.requires_grad and not meta.leaf:
             with torch.enable_grad():
                 leaf = torch.empty(0, requires_grad=True, device="meta")

@@ -30,10 +30,7 @@ class Inputs:
         self.real[id(traced)] = tensor
         self._by_name[name] = traced._storage
         root = tensor if base is None else base
-        if base is not None or id(root) in self._families:
-            join(self._families.setdefault(id(root), (root, []))[1], traced)
-            if base is not None and (known := self.by_id.get(id(base))) is not None and known[0]._family is None:
-                join(traced._family, known[0])
+        join(self._families.setdefault(id(root), (root, []))[1], traced)
 
     def mutated(self) -> list[str]:
         """Names of the inputs whose storage was written to."""

@@ -59,6 +59,10 @@ class Meta:
         """The same metadata with another place in autograd."""
         return intern((*self.key[:5], requires_grad, leaf, *self.key[7:]))
 
+    def with_inference(self, inference: bool) -> Meta:
+        """The same metadata of a tensor that was or was not made in inference mode."""
+        return self if self.inference == inference else intern((*self.key[:9], inference))
+
     def __repr__(self) -> str:
         flags = [name for name in ("requires_grad", "leaf", "conj", "neg", "inference") if getattr(self, name)]
         return f"<Meta {self.dtype}{list(self.size)} stride={self.stride} {self.device} {' '.join(flags)}>"

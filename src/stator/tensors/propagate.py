@@ -32,15 +32,15 @@ _log = logging.getLogger("torch._subclasses.fake_tensor")
 def propagate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[TracedTensor]) -> Plan:
     """Runs `func` on fake tensors in the current torch state and describes what happened."""
     mode = own_mode()
-    with torch._C.DisableTorchFunction():
+    inference = torch.is_inference_mode_enabled()
+    with torch._C.DisableTorchFunction(), _normal_tensors(inference):
         fakes: dict[int, FakeTensor] = {}
         for traced in tensors:
             if id(traced) not in fakes:
                 fakes[id(traced)] = make_fake(mode, traced._meta)
         ordered = [fakes[id(traced)] for traced in tensors]
         before = [meta_of(fake) for fake in ordered]
-        versions = [_version(fake) for fake in ordered]
-        storages = [storage_of(fake) for fake in ordered]
+        places = [(storage_of(fake), fake._version) for fake in ordered]
         mode.watch()
         with quiet(func), mode:
             fake_args = substitute(args, lambda traced: fakes[id(traced)])
@@ -49,29 +49,31 @@ def propagate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors:
         hidden = hidden_writes(func, fake_args, fake_kwargs)
         mutated = tuple(
             i
-            for i, fake in enumerate(ordered)
-            if storages[i] in mode.written or id(fake) in hidden or _version(fake) != versions[i]
+            for i, (fake, (storage, version)) in enumerate(zip(ordered, places, strict=True))
+            if storage in mode.written or id(fake) in hidden or fake._version != version
         )
-        return _describe(mode.pure, func, result, ordered, before, mutated)
+        reader = _Reader(func, ordered, [traced._meta.inference for traced in tensors], inference)
+        return _plan(mode.pure, reader, reader.read(result), before, mutated)
 
 
-def _describe(
-    pure: bool,
-    func: Any,
-    result: Any,
-    fakes: list[FakeTensor],
-    before: list[Meta],
-    mutated: tuple[int, ...],
-) -> Plan:
-    after = [meta_of(fake) for fake in fakes]
-    updates = tuple((i, meta) for i, meta in enumerate(after) if meta is not before[i])
-    reader = _Reader(func, fakes)
-    shape = reader.read(result)
+@contextmanager
+def _normal_tensors(inference: bool) -> Iterator[None]:
+    """Fake tensors lose views in inference mode, so calls run under no_grad and the results are marked afterwards."""
+    if inference:
+        with torch.inference_mode(False), torch.no_grad():
+            yield
+    else:
+        yield
+
+
+def _plan(pure: bool, reader: _Reader, result: Any, before: list[Meta], mutated: tuple[int, ...]) -> Plan:
+    after = enumerate(meta_of(fake) for fake in reader.fakes)
+    updates = tuple((i, meta.with_inference(reader.marks[i])) for i, meta in after if meta is not before[i])
     pure = pure and not mutated and not updates
-    alone = type(shape) is New and shape.alias is None and not updates and not mutated
+    alone = type(result) is New and result.alias is None and not updates and not mutated
     return Plan(
-        result=shape,
-        single=shape.meta if alone else None,
+        result=result,
+        single=result.meta if alone else None,
         updates=updates,
         mutated=mutated,
         pure=pure,
@@ -82,11 +84,14 @@ def _describe(
 class _Reader:
     """Turns the results of one call into their description."""
 
-    def __init__(self, func: Any, fakes: list[FakeTensor]) -> None:
+    def __init__(self, func: Any, fakes: list[FakeTensor], marks: list[bool], inference: bool) -> None:
         self.func = func
+        self.fakes = fakes
+        self.marks = marks  # which arguments are inference tensors
+        self.inference = inference
         self.inputs = {id(fake): i for i, fake in reversed(list(enumerate(fakes)))}
         self.storages = {storage_of(fake): i for i, fake in reversed(list(enumerate(fakes)))}
-        self.made: list[Any] = []
+        self.made: dict[int, tuple[int, torch.Tensor]] = {}  # new results by id; kept so that ids stay theirs
         self.own_storages: dict[int, int] = {}
 
     def read(self, value: Any) -> Any:
@@ -106,9 +111,8 @@ class _Reader:
     def _tensor(self, value: torch.Tensor) -> Any:
         if (index := self.inputs.get(id(value))) is not None:
             return Same(index)
-        for i, made in enumerate(self.made):
-            if made is value:
-                return Again(i)
+        if id(value) in self.made:
+            return Again(self.made[id(value)][0])
         if value.layout is not torch.strided or not isinstance(value, FakeTensor):
             raise UnsupportedOp(describe(self.func), f"its result has layout {value.layout}")
         storage = storage_of(value)
@@ -119,11 +123,12 @@ class _Reader:
         if alias is None:
             twin = self.own_storages.setdefault(storage, len(self.made))
             twin = None if twin == len(self.made) else twin
-        self.made.append(value)
+        self.made[id(value)] = len(self.made), value
         meta = meta_of(value)
         if meta.requires_grad and meta.leaf and alias is None:
             raise UnsupportedOp(describe(self.func), "a new leaf that requires grad", "autograd")
-        return New(meta, alias, view, twin)
+        mark = self.inference if alias is None else self.marks[alias]
+        return New(meta.with_inference(mark), alias, view, twin)
 
 
 _CONSTANTS = (
@@ -147,10 +152,6 @@ def _builder(kind: type) -> Callable[[list[Any]], Any]:
     if hasattr(kind, "_fields"):
         return lambda items: kind(*items)
     return kind  # torch.return_types take a sequence
-
-
-def _version(tensor: torch.Tensor) -> int:
-    return -1 if tensor.is_inference() else tensor._version
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -136,7 +137,9 @@ def read_module(world: World, f: Frame, module: Any, name: str) -> Any:
         return native(f, RAW_READ, module, name)
     record = world.records.get(id(module))
     if record is None:
-        return native(f, RAW_READ, module, name)
+        if sys.modules.get(_frames.instance_dict(module).get("__name__")) is not module:
+            return native(f, RAW_READ, module, name)
+        record = world.record_of(module)  # native code got hold of it by itself
     namespace = world.namespace_of(record)
     if name == "__dict__":
         return namespace.expose()

@@ -158,9 +158,8 @@ class World:
         """The capture is over: classes get their own slots back, and nothing of the program is held any longer."""
         while self.watched:
             _frames.unwatch_type(self.watched.pop())
-        for table in (self.records, self.namespaces, self.types, self.cells, self.touched, self.inside_cells,
-                      self.inside_functions, self.inside_types, self.inside_namespaces):  # fmt: skip
-            table.clear()
+        self.inside_types.clear()  # C holds this very dict
+        self.__dict__.clear()
 
     def class_overlay(self, cls: type, name: str) -> Any:
         """What capture wrote to an outside class along the MRO."""
