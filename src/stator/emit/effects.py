@@ -7,12 +7,15 @@ of builtin containers are changed through the builtin type's own methods.
 from __future__ import annotations
 
 import decimal
+import itertools
 import random
 import struct
 import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+from stator.world.iterators import SEQUENCE_ITERATORS
 
 from . import raw
 from .emitter import Emitter
@@ -197,6 +200,25 @@ def _change_context(target: Target, old: Sequence[Any], new: Sequence[Any]) -> N
                 target.emitter.statement(f"{{0}}.{name}[{{1}}] = {{2}}", target.expression, Const(signal), value)
 
 
+def _change_position(target: Target, old: tuple[Any, ...], new: tuple[Any, ...]) -> None:
+    """An iterator over a builtin sequence; without a position it is at its end."""
+    if len(new) == 3:
+        if new[2] != old[2]:
+            target.emitter.statement("{0}.__setstate__({1})", target.expression, new[2])
+    elif len(old) == 3:
+        target.emitter.statement("{0}({1}, 0)", Const(deque), target.expression)
+
+
+def _change_count(target: Target, old: tuple[Any, ...], new: tuple[Any, ...]) -> None:
+    (start, *step), (end, *_) = old[1], new[1]
+    if same(start, end):
+        return
+    if type(start) is not int or type(end) is not int or type(step[0] if step else 1) is not int:
+        raise CannotRebuild(end, "a count by other numbers than int cannot be advanced")
+    steps = (end - start) // (step[0] if step else 1)
+    target.emitter.statement("{0}({1}({2}, {3}), 0)", Const(deque), Const(itertools.islice), target.expression, steps)
+
+
 # The table.
 
 _CONTEXT_FIELDS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
@@ -225,6 +247,8 @@ ROWS: dict[int, tuple[Any, Callable[[Any], Any], Callable[[Target, Any, Any], No
         (bytearray, lambda obj: bytes(memoryview(obj)), _change_bytearray),
         (_C_RANDOM, _C_RANDOM.getstate, _change_random),
         (decimal.Context, _read_context, _change_context),
+        (itertools.count, itertools.count.__reduce__, _change_count),
+        *((kind, kind.__reduce__, _change_position) for kind in SEQUENCE_ITERATORS),
     )
 }
 

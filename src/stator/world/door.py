@@ -19,6 +19,7 @@ from stator.errors import unsupported
 from stator.guards.check import ALIVE, CODE_IS, EQ, IS, KEYS, LEN, TYPE_IS
 from stator.world import ambient
 from stator.world.exceptions import enter_exception, exception_fields
+from stator.world.iterators import ITERATOR_ROWS, foreign, refuse_sequence
 from stator.world.record import Importer
 
 if TYPE_CHECKING:
@@ -374,7 +375,8 @@ CONSTANT_TYPES = {int, float, complex, str, bytes, *SINGLETON_TYPES}
 IMPORTERS: dict[int, Importer] = by_identity({
     **dict.fromkeys(CONSTANT_TYPES, constant),
     **dict.fromkeys(SINGLETON_TYPES, singleton),
-    **dict.fromkeys([range, slice], constant),
+    range: constant,
+    **ITERATOR_ROWS,
     tuple: enter_tuple,
     list: enter_list,
     dict: enter_dict,
@@ -431,7 +433,7 @@ def importer_for(cls: type) -> Importer:
                 row = importer
                 break
         else:
-            row = enter_instance if _frames.is_heap_type(cls) else identical
+            row = refuse_sequence if foreign(cls) else enter_instance if _frames.is_heap_type(cls) else identical
         if not _frames.is_heap_type(cls):
             IMPORTERS[id(cls)] = row
     return row
