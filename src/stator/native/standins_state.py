@@ -1,0 +1,37 @@
+"""State of the interpreter and the process: read under a guard that reads it again; unchanged by setting what it is."""
+
+from __future__ import annotations
+
+import gc
+import operator
+import os
+import sys
+import threading
+from typing import Any
+
+from stator._frames import native as run_native
+from stator.frame import Frame
+from stator.guards import path as paths
+from stator.native.host import Host, call_python, decided, standin
+
+READERS = (
+    sys.getrecursionlimit, sys.gettrace, sys.getprofile, sys.get_int_max_str_digits, sys.getswitchinterval, sys.getdlopenflags,
+    gc.get_threshold, gc.get_debug, os.getpid, os.getcwd, threading.get_ident, threading.get_native_id,
+)  # fmt: skip
+SETTERS = {sys.settrace: sys.gettrace, sys.setprofile: sys.getprofile}
+
+
+@standin(*READERS)
+def stand_reader(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """The value now, guarded: the entry is good for the same state only."""
+    if args or kwargs:
+        return call_python(host, f, function, args, kwargs)
+    return host.enter(run_native(function), paths.const(function).part("()", operator.call))
+
+
+@standin(*SETTERS)
+def stand_setter(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """Switching off what is off already."""
+    if args == [None] and not kwargs and stand_reader(host, f, SETTERS[function], [], None) is None:
+        return None
+    return decided(host, f, function, args, kwargs)
