@@ -4,6 +4,7 @@ import array
 import itertools
 
 import pytest
+
 import stator
 
 

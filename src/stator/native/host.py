@@ -336,9 +336,18 @@ def call_builtin(host: Host, f: Frame, function: Any, args: list[Any], kwargs: d
         check_receiver(host, function, owner)
         row = method_row(function.__name__, owner)
         if row is not None:
-            return row(host, f, _frames.type_lookup(type(owner), function.__name__), [owner, *args], kwargs)
+            return row(host, f, unbound(function, owner), [owner, *args], kwargs)
         return call_python(host, f, function, args, kwargs)
     return decided(host, f, function, args, kwargs)
+
+
+def unbound(function: Any, owner: Any) -> Any:
+    """The descriptor that a bound C method came from, which a subclass may override."""
+    for base in type.__dict__["__mro__"].__get__(type(owner)):
+        found = _frames.class_dict(base).get(function.__name__)
+        if type(found) is types.MethodDescriptorType and found.__get__(owner) == function:
+            return found
+    return function
 
 
 def may_run(host: Host, function: Any) -> bool:

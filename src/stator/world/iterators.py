@@ -77,7 +77,7 @@ def enter_opaque(world: World, obj: Any, path: Path) -> Any:
 
 
 def enter_generator(world: World, obj: Any, path: Path) -> Any:
-    """Resuming a generator or coroutine cannot be undone, not even by refusing; one that is over does nothing any more."""
+    """Resuming a generator or coroutine cannot be undone, not even by refusing; one that is over does nothing."""
     if any(getattr(obj, name, None) is not None for name in ("gi_frame", "cr_frame", "ag_frame")):
         raise unsupported("outside-type", f"{type(obj).__name__} {obj.__name__} from outside", type=type(obj).__name__)
     return enter_opaque(world, obj, path)
