@@ -34,7 +34,9 @@ class Namespace:
     `values` holds what capture sees. Until `expose` it is partial: names are imported when they are read.
     """
 
-    __slots__ = ("world", "real", "owner", "path", "by_attribute", "values", "before", "absent", "touched", "full")
+    __slots__ = (
+        "world", "real", "owner", "path", "by_attribute", "values", "before", "absent", "touched", "removed", "full",
+    )  # fmt: skip
 
     def __init__(self, world: World, real: dict[Any, Any], owner: Any, path: Path, by_attribute: bool) -> None:
         self.world = world
@@ -46,6 +48,7 @@ class Namespace:
         self.before: dict[Any, Any] = {}
         self.absent: set[Any] = set()
         self.touched: dict[Any, None] = {}  # names written, in first-write order
+        self.removed: set[Any] = set()  # names deleted at some time: set again, they come last
         self.full = False
 
     def get(self, name: Any) -> Any:
@@ -58,12 +61,15 @@ class Namespace:
         real = self.real.get(name, UNBOUND)
         world = self.world
         if real is UNBOUND:
-            world.guards.add(self.path, NO_ATTR if self.by_attribute else NO_KEY, name, world.origin())
+            self.guard_absent(name)
             self.absent.add(name)
             return UNBOUND
         value = world.enter(real, self.path_of(name))
         self.values[name] = self.before[name] = value
         return value
+
+    def guard_absent(self, name: Any) -> None:
+        self.world.guards.add(self.path, NO_ATTR if self.by_attribute else NO_KEY, name, self.world.origin())
 
     def path_of(self, name: Any) -> Path:
         return self.path.attr(name) if self.by_attribute and type(name) is str else self.dict_path().entry(name)
@@ -74,8 +80,11 @@ class Namespace:
     def set(self, name: Any, value: Any) -> None:
         self.touched[name] = None
         if value is UNBOUND:
+            if name not in self.real:
+                self.guard_absent(name)
             self.values.pop(name, None)
             self.absent.add(name)
+            self.removed.add(name)
         else:
             self.values[name] = value
             self.absent.discard(name)
@@ -87,7 +96,8 @@ class Namespace:
             for name in list(self.real):
                 if name not in self.values and name not in self.absent:
                     self._read(name)
-            order = [n for n in self.real if n in self.values] + [n for n in self.values if n not in self.real]
+            kept = [n for n in self.real if n in self.values and n not in self.removed]
+            order = kept + [n for n in self.values if n not in self.real or n in self.removed]
             ordered = [(n, self.values[n]) for n in order]
             self.values.clear()
             self.values.update(ordered)
@@ -97,20 +107,37 @@ class Namespace:
         return self.values
 
     def changes(self) -> list[tuple[Any, Any]]:
-        """(name, new value or UNBOUND) in first-write order."""
+        """(name, new value or UNBOUND): first what stays in its place, then what comes last, in order."""
         names = dict(self.touched)
         if self.full:
             names.update(dict.fromkeys(n for n in self.values if self.before.get(n, UNBOUND) is not self.values[n]))
             names.update(dict.fromkeys(n for n in self.before if n not in self.values))
+        moved = self.moved()
         result = []
         for name in names:
             new = self.values.get(name, UNBOUND)
-            if new is UNBOUND and name not in self.real:
-                continue
-            if new is not UNBOUND and new is self.before.get(name, UNBOUND):
+            if name not in self.real or name in moved or (new is not UNBOUND and new is self.before.get(name, UNBOUND)):
                 continue
             result.append((name, new))
+        for name, new in self.values.items():
+            if name in moved:
+                result.append((name, UNBOUND))
+            if name in moved or name not in self.real:
+                result.append((name, new))
         return result
+
+    def moved(self) -> set[Any]:
+        """Names of the real dict that were deleted and set again."""
+        moved = {name for name in self.removed if name in self.values and name in self.real}
+        if self.full:
+            position = {name: i for i, name in enumerate(self.real)}
+            last = -1
+            for name in self.values:
+                at = position.get(name, len(position))
+                if at < last:
+                    moved.add(name)
+                last = max(last, at)
+        return moved
 
 
 Importer = Callable[["World", Any, "Path"], Any]
