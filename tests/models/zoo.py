@@ -138,6 +138,7 @@ def _vit() -> nn.Module:
     from transformers import ViTConfig, ViTForImageClassification
 
     config = ViTConfig(
+        problem_type="single_label_classification",
         hidden_size=WIDTH,
         intermediate_size=2 * WIDTH,
         num_hidden_layers=LAYERS,

@@ -128,6 +128,14 @@ class TestCall:
         ):
             assert not recorder.takes(func)
         assert not recorder.takes(F.triplet_margin_with_distance_loss)
+
+        class Loud:
+            def __hash__(self):
+                raise AssertionError
+
+            __getattr__ = __eq__ = __hash__
+
+        assert not recorder.takes(Loud())
         with pytest.raises(UnsupportedOp):
             recorder.call(Double.apply, ())
 

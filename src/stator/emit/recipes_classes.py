@@ -73,6 +73,8 @@ def _is_fixed(name: str, value: object, heap: Heap) -> bool:
     """Attributes that are there from the start even when the class is part of a cycle."""
     if name in ("__slots__", "__module__", "__orig_bases__"):
         return True
+    if type(vars(type).get(name)) in raw.DATA_DESCRIPTORS:  # assigning it later would do something else
+        return True
     return atoms.literal(value) is not None or atoms.is_constant(value, heap.inside)
 
 

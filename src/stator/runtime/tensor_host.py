@@ -15,7 +15,7 @@ from stator.guards import path as paths
 from stator.guards.check import LEN, NO_HOOKS, TENSOR
 from stator.guards.path import Path
 from stator.guards.tensor_spec import TensorSpec
-from stator.runtime.compiling import is_compiling
+from stator.runtime.compiling import EXCLUDED_ALONE, EXCLUDED_WITH_CALLEES, is_compiling
 from stator.native.host import CALLERS, READERS, WRITERS, Host, call_python, standin
 from stator.native.warn import Registries
 from stator.tensors.recorder import Recorder
@@ -23,6 +23,11 @@ from stator.tensors.traced import TracedTensor
 from stator.world.door import CONSTANT_TYPES, FAMILIES, IMPORTERS, constant
 from stator.world.record import Namespace
 from stator.world.world import World
+
+
+EXCLUDED = (EXCLUDED_WITH_CALLEES, EXCLUDED_ALONE)
+for _code in EXCLUDED:
+    _frames.mark_code(_code, _frames.TAKEN)  # stator's own code, but it stands for the user's
 
 
 class Stack:
@@ -56,6 +61,10 @@ class TensorHost(Host):
 
     def frame_enters(self, f: Frame) -> None:
         self.registries.note(f.globals)
+        marks = _frames.instance_dict(f.function)
+        if f.code in EXCLUDED or (marks and marks.get("_torchdynamo_disable")):
+            name = getattr(marks.get("__wrapped__") if marks else None, "__qualname__", f.function.__qualname__)
+            raise self.refuse("disabled-function", f"call of {name}", function=name)
         super().frame_enters(f)
 
     def where(self) -> Any:

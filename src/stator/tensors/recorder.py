@@ -32,7 +32,7 @@ from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
 from stator.tensors.propagate import propagate
 from stator.tensors.rows import is_metadata
 from stator.tensors.signals import NotLeaf, UnsupportedOp, describe
-from stator.tensors.targets import Target, as_operator, target_of, unbind
+from stator.tensors.targets import KINDS, Target, as_operator, target_of, unbind
 from stator.tensors.traced import Storage, TracedTensor, current, make, make_view
 
 Location = Callable[[], Any]
@@ -126,12 +126,11 @@ class Recorder:
 
         Operators are not only for tensors: `call` understands them, but does not ask for them.
         """
+        if type(func) not in KINDS:  # hashing or asking any other object could run code of the user
+            return func is torch._C._InferenceMode
         if isinstance(getattr(func, "__self__", None), InferenceGuard):
             return True
-        try:
-            target = target_of(unbind(func)[0])
-        except TypeError:  # not hashable
-            return False
+        target = target_of(unbind(func)[0])
         return target is not None and not target.general
 
     def call(self, func: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:

@@ -213,6 +213,10 @@ _KINDS: dict[type, Callable[[Any], Target | None]] = {
 }
 
 
+# Types of everything that can be a torch operation.
+KINDS: frozenset[type] = frozenset({*_KINDS, types.MethodType, types.MethodWrapperType})
+
+
 def _register_operators() -> None:
     for func, _, methods, reflected in _OPERATORS:
         target = _targets[func] = Target(func, "call_function", func, func.__name__.strip("_"))

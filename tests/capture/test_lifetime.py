@@ -1,0 +1,127 @@
+"""Threads, memory, and nothing left behind."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+import weakref
+from typing import Any
+
+import torch
+
+import stator
+
+
+class Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        self.sizes = [1, 2, 3]
+
+    def forward(self, x: torch.Tensor) -> dict[str, Any]:
+        return {"y": self.linear(x).relu() * len(self.sizes), "parts": [x, (x, self.sizes[0])]}
+
+
+def test_threads_get_right_answers() -> None:
+    def f(x: torch.Tensor, k: int) -> tuple[torch.Tensor, list[int]]:
+        values = [i * k for i in range(3)]
+        return x * k + sum(values), values
+
+    compiled = stator.compile(f, backend="eager")
+    wrong: list[Any] = []
+    barrier = threading.Barrier(8)
+
+    def work(number: int) -> None:
+        barrier.wait()
+        for step in range(20):
+            k = (number + step) % 4
+            x = torch.full((3,), float(number))
+            got, expected = compiled(x, k), f(x, k)
+            if not torch.equal(got[0], expected[0]) or got[1] != expected[1]:
+                wrong.append((number, step, got, expected))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_calls_leak_nothing() -> None:
+    model = Model()
+    compiled = stator.compile(model, backend="eager", fullgraph=True)
+    x = torch.ones(2, 4)
+    for _ in range(100):
+        compiled(x)
+    gc.collect()
+    before = len(gc.get_objects())
+    for _ in range(10_000):
+        compiled(x)
+    gc.collect()
+    assert len(gc.get_objects()) - before < 50
+
+
+def test_compiling_and_resetting_leaks_nothing() -> None:
+    model = Model()
+    x = torch.ones(2, 4)
+
+    def cycle(count: int) -> None:
+        for _ in range(count):
+            stator.compile(model, backend="eager", fullgraph=True)(x)
+            stator.reset()
+
+    cycle(20)
+    gc.collect()
+    before = len(gc.get_objects())
+    cycle(200)
+    gc.collect()
+    assert len(gc.get_objects()) - before < 500
+
+
+def test_compiled_function_dies() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    compiled = stator.compile(f, backend="eager")
+    compiled(torch.ones(1))
+    gone = weakref.ref(compiled)
+    del compiled
+    gc.collect()
+    assert gone() is None
+
+
+def test_debug_allocator() -> None:
+    program = (
+        "import torch, stator\n"
+        "from tests.capture.test_lifetime import Model\n"
+        "m = stator.compile(Model(), backend='eager', fullgraph=True)\n"
+        "x = torch.ones(2, 4)\n"
+        "[m(x) for _ in range(50)]\n"
+        "def g(n):\n    yield from range(n)\n"
+        "f = stator.compile(lambda x, n: x + sum(sorted(g(n), key=lambda v: -v)), backend='eager', fullgraph=True)\n"
+        "print([float(f(torch.zeros(1), n)) for n in range(5)])\n"
+    )
+    env = {"PYTHONMALLOC": "debug", "PYTHONPATH": ".", "PATH": "/usr/bin:/bin"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[0.0, 0.0, 1.0, 3.0, 6.0]"
+
+
+def test_globals_are_as_before_when_capture_fails() -> None:
+    state = {"n": 0}
+
+    def f(x: torch.Tensor) -> Any:
+        state["n"] += 1
+        torch.set_default_dtype(torch.float64)
+        if x.sum() > 0:
+            state["n"] += 10
+        torch.set_default_dtype(torch.float32)
+        return state["n"]
+
+    compiled = stator.compile(f, backend="eager")
+    assert compiled(torch.ones(1)) == 11
+    assert state == {"n": 11}
+    assert torch.get_default_dtype() is torch.float32
