@@ -46,6 +46,10 @@ class GuardSet:
         if ident not in self._rows:
             self._rows[ident] = (path, check, key, origin)
 
+    def has(self, path: Path, check: Check) -> bool:
+        """Whether there is such a check."""
+        return (path, check) in self._rows
+
     def replace(self, path: Path, check: Check, key: Any) -> None:
         """Gives a check another key."""
         known = self._rows[path, check]

@@ -14,6 +14,7 @@ from stator import _frames
 from stator._frames import FAILED, UNBOUND
 from stator._frames import native as run_native
 from stator.frame import RAISED, Frame, Raised, native
+from stator.guards.check import KEYS
 from stator.native import policy
 from stator.world import attributes
 from stator.world.door import by_identity, is_free
@@ -233,6 +234,12 @@ class Host(World):
         changed = {name: now.get(name, UNBOUND) for name in {**before, **now}}
         return {name: module for name, module in changed.items() if before.get(name, UNBOUND) is not module}
 
+    def settle_modules(self) -> None:
+        """Modules that were loaded for the first time during the capture are no change of sys.modules."""
+        record = self.records.get(id(sys.modules))
+        if record is not None and self.guards.has(record.path, KEYS):
+            self.guards.replace(record.path, KEYS, tuple(sys.modules))
+
     def import_module(self, f: Frame, name: str, fromlist: Any, level: int) -> Any:
         """Import, with sys.modules as the program has left it."""
         changed = self.changed_modules()
@@ -356,7 +363,7 @@ def may_run(host: Host, function: Any) -> bool:
     if is_free(owner):
         return function not in STANDINS and policy.decide(function) == "run"
     record = host.records.get(id(owner))
-    return record is None or record.inner is not record.obj or never_changes(owner)
+    return record is None or record.inner is not record.obj or never_changes(owner) or only_reads(function, owner)
 
 
 VALUE_TYPES = (int, float, complex, str, bytes, tuple, frozenset)
@@ -369,13 +376,18 @@ def never_changes(obj: Any) -> bool:
     )
 
 
+def only_reads(function: Any, owner: Any) -> bool:
+    """Whether a method of an outside C object depends on nothing that changes."""
+    return (f"{type(owner).__module__}.{type(owner).__name__}", function.__name__) in policy.READING_METHODS
+
+
 def check_receiver(host: Host, function: Any, owner: Any) -> None:
     """Bound methods of outside C objects run only where the object never changes."""
     record = host.records.get(id(owner))
     if record is None or record.inner is not record.obj:
         return
     cls = type(owner)
-    if not never_changes(owner):
+    if not never_changes(owner) and not only_reads(function, owner):
         name = f"{cls.__name__}.{function.__name__}"
         raise host.refuse("native-outside-object", f"call of {name} on an outside object", function=name)
 

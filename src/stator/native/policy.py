@@ -104,6 +104,9 @@ IMMUTABLE_OUTSIDE = frozenset(
 )  # fmt: skip
 
 
+# Methods of other outside C objects that read nothing which changes.
+READING_METHODS = frozenset(("functools._lru_cache_wrapper", name) for name in ("__copy__", "__deepcopy__", "__reduce__"))
+
 # torch's C functions that only read its state (which the entry guards).
 READ_PREFIXES = ("is_", "_is_", "get_", "_get_", "has_", "_has_", "are_", "_are_", "_len_torch")
 

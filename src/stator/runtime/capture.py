@@ -18,7 +18,9 @@ from stator.emit.plan import CannotRebuild
 from stator.errors import InternalError, StatorError, unsupported
 from stator.eval.machine import Machine
 from stator.frame import Frame, forget_tracebacks
-from stator.graph.backends import compile_graph
+from stator.graph.backends import compile_graph, refused
+from stator.graph.module import eager_callable
+from stator.graph.overlap import guarded
 from stator.guards import path as paths
 from stator.guards.guardset import GuardSet
 from stator.guards.path import Path
@@ -82,7 +84,7 @@ class Capture:
     def __init__(self, call: Call, options: Options) -> None:
         self.call = call
         self.options = options
-        self.host = TensorHost()
+        self.host = TensorHost(refused(options.backend))
         self.guards = self.host.guards
         self.classes = self.host.classes
         self.guards.state(snapshot())
@@ -147,8 +149,9 @@ class Capture:
     def assemble(self, result: Any) -> Entry:
         """Graph, effects and result become the entry function."""
         host = self.host
-        for change, arguments in host.ambient.changes():
-            host.defer(change, arguments, None)
+        host.settle_modules()
+        for change, arguments in [*host.ambient.changes(), *host.recorder.state_effects()]:
+            host.defer(change, list(arguments), None)
         assembly = Assembly(host)
         try:
             assembly.write(None, []).value(result)
@@ -181,6 +184,9 @@ class Capture:
         function = compile_graph(
             module, tensors, options.backend, mode=options.mode, options=options.options, dynamic=options.dynamic
         )
+        written = [recorder.inputs.index(name) for name in recorder.mutated]
+        if written and options.backend != "eager":
+            function = guarded(function, eager_callable(module), written)
         return function, loads
 
 
