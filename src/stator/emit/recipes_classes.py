@@ -28,7 +28,7 @@ def build_class(obj: type, solid: type, heap: Heap) -> Plan:
         if "__init_subclass__" in raw.class_dict(step) and not any(step is base for base in _HARMLESS_BASES):
             raise CannotRebuild(obj, f"making it again would run __init_subclass__ of {raw.class_name(step)}")
     early, after = _attributes(obj)
-    late = [name for name, value in early.items() if raw.lookup(type(value), "__set_name__") is not raw.ABSENT]
+    late = [name for name, value in early.items() if _sets_name(value)]
     movable = [name for name, value in early.items() if name not in late and not _is_fixed(name, value, heap)]
     return Plan(
         _new(obj, early, late),
@@ -36,6 +36,11 @@ def build_class(obj: type, solid: type, heap: Heap) -> Plan:
         bare=_new(obj, early, [*late, *movable]),
         rest=_put(early, movable),
     )
+
+
+def _sets_name(value: object) -> bool:
+    """Whether `type.__new__` would run code for this attribute; a property only notes its name."""
+    return type(value) is not property and raw.lookup(type(value), "__set_name__") is not raw.ABSENT
 
 
 def _attributes(obj: type) -> tuple[dict[str, object], dict[str, object]]:
