@@ -67,6 +67,7 @@ class Host(World):
         super().__init__()
         self.callers: dict[int, tuple[Any, Caller]] = {}
         self.effects: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
+        self.patterns_purged = False  # re.purge() was called
         self.registered: set[tuple[int, int]] = set()  # (abstract class, class) whose relation is guarded
         self.gc_enabled = self.gc_enabled_before = gc.isenabled()
         self.recorder: Any = None
