@@ -16,9 +16,11 @@ from stator.guards.check import LEN, NO_HOOKS, TENSOR
 from stator.guards.path import Path
 from stator.guards.tensor_spec import TensorSpec
 from stator.runtime.compiling import EXCLUDED_ALONE, EXCLUDED_WITH_CALLEES, is_compiling
+from stator.runtime.tensor_attributes import read_tensor, write_tensor
 from stator.native.host import CALLERS, READERS, WRITERS, Host, call_python, standin
 from stator.native.warn import Registries
 from stator.tensors.recorder import Recorder
+from stator.tensors.signals import NotLeaf
 from stator.tensors.traced import TracedTensor
 from stator.world.door import CONSTANT_TYPES, FAMILIES, IMPORTERS, constant
 from stator.world.record import Namespace
@@ -51,9 +53,9 @@ class TensorHost(Host):
     tensor_types = frozenset({TracedTensor})
     operand_types = frozenset({TracedTensor, int, float, complex, bool, type(None)})
 
-    def __init__(self) -> None:
+    def __init__(self, refused: frozenset[Any] = frozenset()) -> None:
         super().__init__()
-        self.recorder = Recorder(self.where)
+        self.recorder = Recorder(self.where, refused)
         self.registries = Registries()
         compiler = self.namespace(vars(torch.compiler))
         assert compiler is not None
@@ -74,9 +76,17 @@ class TensorHost(Host):
     def record(self, f: Frame, function: Any, args: Any, kwargs: Any) -> Any:
         try:
             return self.recorder.call(function, tuple(args), kwargs or {})
+        except NotLeaf:
+            return call_python(self, f, function, list(args), kwargs)
         except Unsupported as error:
-            error.stack = error.stack or tuple(self.stack())
-            raise
+            raise self.located(error) from None
+        except (AttributeError, TypeError) as error:  # the program's own
+            return throw(f, error.with_traceback(None))
+
+    def located(self, error: Unsupported) -> Unsupported:
+        """The error with the place where the program is."""
+        error.stack = error.stack or tuple(self.stack())
+        return error
 
     def class_of(self, obj: Any) -> type:
         return obj._stands_for if type(obj) is TracedTensor else type(obj)
@@ -154,19 +164,6 @@ def name_of(path: Path) -> str:
 
 
 MEMBERS = frozenset({"_parameters", "_buffers", "_modules", "__self__", "__func__"})
-
-
-def read_tensor(host: World, f: Frame, traced: Any, name: str) -> Any:
-    assert isinstance(host, TensorHost)
-    try:
-        return host.recorder.attribute(traced, name)
-    except AttributeError as error:
-        return throw(f, error.with_traceback(None))
-
-
-def write_tensor(host: World, f: Frame, traced: Any, name: str, value: Any) -> None:
-    assert isinstance(host, TensorHost)
-    host.recorder.set_attribute(traced, name, value)
 
 
 GLOBAL_HOOKS = [

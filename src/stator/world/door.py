@@ -188,8 +188,30 @@ def fill_dict(world: World, obj: Any, path: Path, inner: Any, store: Any) -> Non
                 world.enter(key, path.key_at(i))
             store(inner, key, world.enter(dict.__getitem__(obj, key), path.entry(key)))
         return
-    for key in (key for key in keys if not is_key(key)):
+    for key in (key for key in keys if not is_key(key) and not is_c_hashed(key)):
         raise unsupported("outside-type", f"dict with a key of type {type(key).__name__}", type=type(key).__name__)
+    fill_by_position(world, obj, path, inner, store)
+
+
+def fill_by_position(world: World, obj: Any, path: Path, inner: Any, store: Any) -> None:
+    """Items of an outside dict with keys that are no constants: pair by pair, in order."""
+    base = base_of(type(obj), DICT_BASES)
+    world.guards.add(path, LEN, len(list(base.keys(obj))), world.origin())
+    pairs = path.part("items()", base.items).part("list", list)
+    for i, (key, value) in enumerate(list(base.items(obj))):
+        pair = pairs.item(i)
+        store(inner, world.enter(key, pair.item(0)), world.enter(value, pair.item(1)))
+
+
+def is_c_hashed(key: Any) -> bool:
+    """Whether C alone (or Enum, by name) hashes and compares the key."""
+    cls = type(key)
+    if cls is tuple or cls is frozenset:
+        return all(is_key(part) or is_c_hashed(part) for part in key)
+    hashed, equal = _frames.type_lookup(cls, "__hash__"), _frames.type_lookup(cls, "__eq__")
+    return (type(hashed) is types.WrapperDescriptorType or hashed is enum.Enum.__hash__) and type(
+        equal
+    ) is types.WrapperDescriptorType
 
 
 def is_key(key: Any) -> bool:

@@ -1,0 +1,63 @@
+"""Attributes of traced tensors: metadata, operations, and what lives on the real tensor outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stator import _frames
+from stator._frames import UNBOUND
+from stator.errors import Unsupported
+from stator.frame import Frame, throw
+from stator.guards.check import NO_ATTR
+from stator.tensors.signals import OutsideAttribute
+
+
+def read_tensor(host: Any, f: Frame, traced: Any, name: str) -> Any:
+    record = host.records.get(id(traced))
+    if record is not None and record.extra and name in record.extra:
+        return read_outside(host, f, record, name)
+    try:
+        return host.recorder.attribute(traced, name)
+    except OutsideAttribute:
+        return read_outside(host, f, record, name)
+    except AttributeError as error:
+        if record is not None:
+            host.guards.add(record.path, NO_ATTR, name, host.origin())
+        return throw(f, error.with_traceback(None))
+    except Unsupported as error:
+        raise host.located(error) from None
+
+
+def read_outside(host: Any, f: Frame, record: Any, name: str) -> Any:
+    """`.grad` or an attribute somebody set on a tensor that exists outside."""
+    known = record.extra = record.extra or {}
+    if name not in known:
+        with host.recorder.paused():
+            real = record.obj.grad if name == "grad" else (_frames.instance_dict(record.obj) or {}).get(name, UNBOUND)
+        path = record.path.get(name) if name == "grad" else record.path.attr(name)
+        if real is UNBOUND:
+            text = f"'{type(record.obj).__name__}' object has no attribute '{name}'"
+            return throw(f, AttributeError(text, name=name, obj=record.inner))
+        value = host.enter(real, path)
+        known[name] = (value, value, None)
+    value = known[name][1]
+    if value is UNBOUND:
+        return throw(f, AttributeError(name, name=name, obj=record.inner))
+    return value
+
+
+def write_tensor(host: Any, f: Frame, traced: Any, name: str, value: Any) -> None:
+    try:
+        host.recorder.set_attribute(traced, name, value)
+    except OutsideAttribute:
+        record = host.records[id(traced)]
+        if name == "data":
+            host.recorder.replace_data(traced, value)
+        known = record.extra = record.extra or {}
+        before = known[name][0] if name in known else UNBOUND
+        known[name] = (before, value, None)
+        host.touch(record)
+    except (AttributeError, TypeError, RuntimeError) as error:
+        if isinstance(error, Unsupported):
+            raise host.located(error) from None
+        throw(f, error.with_traceback(None))
