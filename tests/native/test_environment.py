@@ -1,0 +1,41 @@
+"""The process environment is changed after the graph ran; breakpoint() calls the program's hook."""
+
+import os
+import sys
+
+import stator
+from tests.harness import check
+
+
+def test_environment():
+    def program(value):
+        os.environ["STATOR_TEST"] = value
+        seen = os.environ["STATOR_TEST"]
+        try:
+            os.putenv("a=b", "c")
+        except ValueError as error:
+            return seen, str(error)
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    try:
+        for value in ("one", "one", "two"):
+            assert compiled(value) == program(value)
+            os.unsetenv("STATOR_TEST")
+            compiled(value)
+            assert os.popen("echo $STATOR_TEST").read().strip() == value
+    finally:
+        del os.environ["STATOR_TEST"]
+
+
+def test_breakpoint_hook_of_the_program():
+    def program(x):
+        calls = []
+        before = sys.breakpointhook
+        sys.breakpointhook = lambda *args, **kwargs: calls.append((args, kwargs))
+        try:
+            breakpoint(x, y=1)
+        finally:
+            sys.breakpointhook = before
+        return calls
+
+    check(program, 3)
