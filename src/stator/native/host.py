@@ -428,6 +428,10 @@ def call_wrapper(host: Host, f: Frame, function: Any, args: list[Any], kwargs: d
         row = OVERRIDES.get(function.__name__)
         if row is not None:
             return row(host, f, function, [function.__self__, *args], kwargs)
+    if isinstance(function.__self__, type):
+        row = STANDINS.get(type.__dict__.get(function.__name__))
+        if row is not None:
+            return row(host, f, type.__dict__[function.__name__], [function.__self__, *args], kwargs)
     return call_python(host, f, function, args, kwargs)
 
 

@@ -1,4 +1,4 @@
-"""Stand-ins for registries that C keeps: abstract base classes."""
+"""Stand-ins for what C keeps on classes: their attributes, and who is registered with abstract ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import _abc
 import functools
 from typing import Any
 
-from stator.frame import Frame
+from stator import _frames
+from stator.frame import UNBOUND, Frame
 from stator.guards import path as paths
 from stator.guards.check import IS
 from stator.native.host import Host, call_python, standin
@@ -19,6 +20,16 @@ def stand_register(host: Host, f: Frame, function: Any, args: list[Any], kwargs:
         name = args[0].__qualname__
         raise host.refuse("outside-write", f"registration with class {name}", target=f"the registry of {name}")
     return call_python(host, f, function, args, kwargs)
+
+
+@standin(type.__setattr__, type.__delattr__)
+def stand_class_write(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """What a metaclass's own `__setattr__` ends in."""
+    cls = args[0] if args else None
+    whole = len(args) == (3 if function is type.__setattr__ else 2) and not kwargs and isinstance(args[1], str)
+    if not whole or not isinstance(cls, type) or host.is_inside_type(cls) or not _frames.is_heap_type(cls):
+        return call_python(host, f, function, args, kwargs)
+    return host.write_class(f, cls, args[1], args[2] if function is type.__setattr__ else UNBOUND)
 
 
 @standin(_abc._abc_subclasscheck)

@@ -310,6 +310,10 @@ def write_module(world: World, f: Frame, module: Any, name: str, value: Any) -> 
 def write_class(world: World, f: Frame, cls: Any, name: str, value: Any) -> None:
     if world.is_inside_type(cls) or not _frames.is_heap_type(cls):
         return write_native(world, f, cls, name, value)
+    hook = _frames.type_lookup(type(cls), "__delattr__" if value is UNBOUND else "__setattr__")
+    if type(hook) is Function:
+        world.call(f, hook, [cls, name] if value is UNBOUND else [cls, name, value], None)
+        return None
     return world.write_class(f, cls, name, value)
 
 
