@@ -2,6 +2,7 @@
 
 import array
 import itertools
+import types
 
 import pytest
 
@@ -85,6 +86,21 @@ def test_a_view_follows_its_dict(view):
     def make():
         mapping.clear()
         return view(mapping)
+
+    eager, compiled = calls(program, make)
+    assert compiled == eager
+
+
+def test_a_mapping_proxy_follows_its_dict():
+    mapping = {}
+
+    def program(shown):
+        mapping["n"] = mapping.get("n", 0) + 1
+        return dict(shown)
+
+    def make():
+        mapping.clear()
+        return types.MappingProxyType(mapping)
 
     eager, compiled = calls(program, make)
     assert compiled == eager

@@ -202,7 +202,9 @@ def stand_print(host: Host, f: Frame, function: Any, args: list[Any], kwargs: An
     given = dict(kwargs or {})
     stream = given.pop("file", None)
     if given:
-        native(f, print, file=io.StringIO(), **given)  # complains about bad options
+        options = {"file": io.StringIO(), **given}
+        if _frames.native_apply(print, (), options) is FAILED:  # a bad option
+            raise RAISED
     if stream is None:
         namespace = host.namespace(vars(sys))
         if namespace is None or "stdout" not in namespace.touched:  # whatever it is when the entry runs

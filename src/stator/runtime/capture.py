@@ -25,7 +25,7 @@ from stator.guards import path as paths
 from stator.guards.guardset import GuardSet
 from stator.guards.path import Path
 from stator.guards.state import snapshot
-from stator.native import locks, standins, standins_ambient, standins_environment, standins_errors, standins_reduce, standins_regex, standins_registry, standins_state, warn, weak  # noqa: F401 - rows
+from stator.native import locks, logs, standins, standins_ambient, standins_environment, standins_errors, standins_reduce, standins_regex, standins_registry, standins_state, warn, weak  # noqa: F401 - rows
 from stator.options import Options
 from stator.report import events
 from stator.runtime.assemble import Assembly

@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import enum
 import functools
+import gc
 import operator
 import random
 import re
@@ -322,7 +323,7 @@ def enter_weakref(world: World, obj: Any, path: Path) -> Any:
 def enter_proxy(world: World, obj: Any, path: Path) -> Any:
     """mappingproxy: a proxy of a shadow of what it shows."""
     world.guards.add(path, TYPE_IS, types.MappingProxyType, world.origin())
-    inner = world.enter(obj | {}, path.part("copy", types.MethodType(operator.or_, {})))
+    inner = world.enter(gc.get_referents(obj)[0], path.part("mapping", gc.get_referents).item(0))
     return world.register_shadow(obj, path, types.MappingProxyType(inner))
 
 

@@ -1,0 +1,60 @@
+"""Logging: records are made and handled by the entry function, with the place in the user's program they belong to."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from stator.frame import Frame, native
+from stator.native.host import Host, call_python, standin
+from stator.native.standins import attribute_or
+
+
+@standin(logging.Logger.isEnabledFor)
+def stand_is_enabled(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """As isEnabledFor answers, without its cache, which would change with the first message."""
+    if len(args) != 2 or kwargs or id(args[0]) not in host.records:
+        return call_python(host, f, function, args, kwargs)
+    logger, level = args
+    if host.load_attr(f, logger, "disabled") or host.load_attr(f, host.load_attr(f, logger, "manager"), "disable") >= level:
+        return False
+    return level >= host.call(f, logging.Logger.getEffectiveLevel, [logger], None)
+
+
+@standin(logging.Logger._log)
+def stand_log(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """Logger._log(level, msg, args, exc_info, extra, stack_info, stacklevel) on a logger from outside."""
+    names = ("self", "level", "msg", "args", "exc_info", "extra", "stack_info", "stacklevel")
+    given = dict(zip(names, args, strict=False)) | (kwargs or {})
+    logger = given.get("self")
+    plain = not (given.get("exc_info") or given.get("stack_info") or given.get("extra"))
+    if id(logger) not in host.records or not plain:
+        return call_python(host, f, function, args, kwargs)
+    frame: Any = caller_of(f, given.get("stacklevel", 1))
+    values = given.get("args", ())
+    message = given["msg"] if type(given["msg"]) is str else native(f, str, given["msg"])
+    texts = tuple(host.snapshot(v) if host.is_deferred(v) or type(v) in PLAIN else native(f, str, v) for v in values)
+    place = [frame.code.co_filename, frame.object.f_lineno, frame.code.co_name]
+    host.defer(handle, [logger, given["level"], message, texts, *place], None)
+    return None
+
+
+PLAIN = (str, int, float, bool, complex, bytes, type(None))
+
+
+def caller_of(f: Frame, level: int) -> Any:
+    """The frame that logged: the first one outside of the logging module, and further up by the stack level."""
+    frame: Any = f
+    while frame.outer is not None and frame.code.co_filename == logging.__file__:
+        frame = frame.outer
+    for _ in range(level - 1):
+        frame = frame.outer or frame
+    return frame
+
+
+def handle(logger: Any, level: int, message: str, values: tuple[Any, ...], file: str, line: int, function: str) -> None:
+    """Run time: what Logger._log does once it knows the caller."""
+    record = logger.makeRecord(logger.name, level, file, line, message, values, None, function, None, None)
+    logger.handle(record)
+
+

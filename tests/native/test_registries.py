@@ -1,0 +1,140 @@
+"""What C keeps on classes: registrations, attributes behind a metaclass, lazily made annotations."""
+
+import collections.abc
+import datetime
+import enum
+import functools
+import typing
+
+import pytest
+
+import stator
+
+
+def compiled(fn):
+    return stator.compile(fn, backend="eager", fullgraph=True)
+
+
+def test_registration_is_guarded():
+    class Late:
+        pass
+
+    def program(x):
+        return isinstance(x, collections.abc.Sequence)
+
+    fn, late = compiled(program), Late()
+    assert not fn(late)
+    collections.abc.Sequence.register(Late)
+    assert fn(late)
+
+
+def test_registration_with_an_outside_class_is_refused():
+    def program():
+        class Mine:
+            pass
+
+        collections.abc.Sequence.register(Mine)
+
+    with pytest.raises(stator.errors.Unsupported):
+        compiled(program)()
+
+
+def test_class_is_inside_from_the_start():
+    class Base:
+        def __init_subclass__(cls):
+            cls.marked = cls.__name__
+
+    def program():
+        class Mine(Base):
+            pass
+
+        class Color(enum.Enum):
+            RED = 1
+
+        return Mine.marked, Color.RED.name, not hasattr(Base, "marked")
+
+    fn = compiled(program)
+    assert fn() == fn() == ("Mine", "RED", True)
+
+
+class Guarded(type):
+    def __setattr__(cls, name, value):
+        if name == "fixed":
+            raise AttributeError(name)
+        super().__setattr__(name, value)
+
+
+class Holder(metaclass=Guarded):
+    fixed = 1
+
+
+def test_metaclass_intercepts_writes():
+    def program():
+        try:
+            Holder.fixed = 2
+        except AttributeError as error:
+            return str(error)
+
+    fn = compiled(program)
+    assert fn() == fn() == "fixed"
+    assert Holder.fixed == 1
+
+
+def test_write_past_the_metaclass_stays_inside():
+    def program():
+        type.__setattr__(Holder, "fixed", 2)
+
+    with pytest.raises(stator.errors.Unsupported):
+        compiled(program)()
+    assert Holder.fixed == 1
+
+
+def test_protocol_check_is_a_hit_the_second_time():
+    @typing.runtime_checkable
+    class Sized(typing.Protocol):
+        def __len__(self): ...
+
+    def program(x):
+        return isinstance(x, Sized)
+
+    fn = compiled(program)
+    stator.reset()
+    assert fn([1]) and fn([1])
+    assert stator.stats()["frames_captured"] == 1
+
+
+@functools.lru_cache
+def store():
+    return {}
+
+
+def test_outside_cache_of_a_mutable_is_refused():
+    with pytest.raises(stator.errors.Unsupported):
+        compiled(lambda: store().setdefault("a", 1))()
+
+
+def test_keys_that_are_no_constants():
+    kind = enum.Enum("kind", "A B")
+    table = {datetime.date(2020, 1, 1): [1], kind.A: 2, (kind.B, 3): 4}
+
+    def program():
+        table[datetime.date(2020, 1, 1)].append(len(table))
+        table[kind.A] += 1
+        return table[kind.B, 3]
+
+    fn = compiled(program)
+    assert fn() == fn() == 4
+    assert table == {datetime.date(2020, 1, 1): [1, 3, 3], kind.A: 4, (kind.B, 3): 4}
+
+
+def test_property_called_name():
+    def program():
+        class Named:
+            @property
+            def __name__(self):
+                return "me"
+
+        return Named()
+
+    fn = compiled(program)
+    assert fn().__name__ == fn().__name__ == "me"
