@@ -5,9 +5,9 @@ import decimal
 from decimal import Decimal
 
 import pytest
-from tests.harness import check
 
 import stator
+from tests.harness import check
 
 THIRD = Decimal(3)
 VAR = contextvars.ContextVar("VAR")

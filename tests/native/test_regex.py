@@ -6,9 +6,9 @@ import warnings
 from fractions import Fraction
 
 import pytest
-from tests.harness import check
 
 import stator
+from tests.harness import check
 
 
 def test_debug_prints_each_time():
