@@ -105,7 +105,9 @@ IMMUTABLE_OUTSIDE = frozenset(
 
 
 # Methods of other outside C objects that read nothing which changes.
-READING_METHODS = frozenset(("functools._lru_cache_wrapper", name) for name in ("__copy__", "__deepcopy__", "__reduce__"))
+READING_METHODS = frozenset(
+    ("functools._lru_cache_wrapper", name) for name in ("__copy__", "__deepcopy__", "__reduce__")
+)
 
 # torch's C functions that only read its state (which the entry guards).
 READ_PREFIXES = ("is_", "_is_", "get_", "_get_", "has_", "_has_", "are_", "_are_", "_len_torch")
@@ -154,6 +156,6 @@ def decide(function: Any) -> str:
 def decide_class(cls: type) -> str:
     """The same for a class made in C, as a base of the class that is called."""
     module = type.__dict__["__module__"].__get__(cls)
-    if module.startswith("torch") or module.startswith("pybind11"):
+    if module.startswith(("torch", "pybind11")):
         return "run"
     return decide(cls)

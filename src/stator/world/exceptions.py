@@ -27,7 +27,8 @@ def c_fields(cls: type) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for base in type.__dict__["__mro__"].__get__(cls):
         if not _frames.is_heap_type(base) and issubclass(base, BaseException):
-            fields |= {name: d for name, d in _frames.class_dict(base).items() if type(d) in C_FIELDS and name not in fields}
+            own = _frames.class_dict(base).items()
+            fields |= {name: d for name, d in own if type(d) in C_FIELDS and name not in fields}
     fields[LAST] = fields.pop(LAST)
     return fields
 
@@ -58,7 +59,7 @@ def blank(world: World, obj: Any, path: Path) -> Any:
 
 
 def enter_exception(world: World, obj: Any, path: Path) -> Any:
-    from stator.world.door import copy_attributes  # noqa: PLC0415 - the two know each other
+    from stator.world.door import copy_attributes  # the two know each other
 
     cls = type(obj)
     world.guards.add(path, TYPE_IS, cls, world.origin())
