@@ -7,6 +7,7 @@ import gc
 import operator
 import sys
 import re
+import threading
 import types
 from typing import Any, Callable
 
@@ -18,6 +19,7 @@ from stator.guards.check import KEYS
 from stator.native import policy
 from stator.world import attributes
 from stator.world.door import by_identity, is_free
+from stator.world.thread_local import read_thread_local, write_thread_local
 from stator.world.world import World
 
 Function, Method, Builtin = types.FunctionType, types.MethodType, types.BuiltinFunctionType
@@ -515,11 +517,13 @@ READERS: dict[int, attributes.Reader] = by_identity({
     Function: attributes.read_function,
     type: attributes.read_class,
     types.FrameType: read_frame,
+    threading.local: read_thread_local,
 })
 WRITERS: dict[int, Any] = by_identity({
     types.ModuleType: attributes.write_module,
     Function: attributes.write_function,
     type: attributes.write_class,
+    threading.local: write_thread_local,
 })
 CALLERS: dict[int, Caller] = by_identity({
     Function: call_python,

@@ -9,6 +9,7 @@ import gc
 import operator
 import random
 import re
+import threading
 import types
 import weakref
 from collections import OrderedDict, defaultdict, deque
@@ -22,6 +23,7 @@ from stator.world import ambient
 from stator.world.exceptions import enter_exception, exception_fields
 from stator.world.iterators import ITERATOR_ROWS, foreign, refuse_sequence
 from stator.world.record import Importer
+from stator.world.thread_local import enter_thread_local
 
 if TYPE_CHECKING:
     from stator.guards.path import Path
@@ -441,6 +443,7 @@ FAMILIES: list[tuple[type, Importer]] = [
     (bytearray, enter_bytearray),
     (frozenset, enter_frozenset),
     (C_RANDOM, enter_random),
+    (threading.local, enter_thread_local),
     (decimal.Decimal, ambient.enter_decimal),
     (decimal.Context, ambient.enter_decimal_context),
     *((base, enter_value) for base in VALUES),

@@ -1,0 +1,36 @@
+"""Thread-local objects from outside."""
+
+import threading
+
+import pytest
+
+import stator
+
+STORE = threading.local()
+
+
+def test_attributes_are_read_guarded_and_written():
+    def program():
+        STORE.count = getattr(STORE, "count", 0) + 1
+        STORE.items = [STORE.count]
+        del STORE.items
+        return STORE.count, sorted(STORE.__dict__)
+
+    stator.reset()
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    assert [compiled()[0] for _ in range(3)] == [1, 2, 3]
+    assert vars(STORE) == {"count": 3}
+    assert not stator.report.events.events("error")
+    found = []
+    thread = threading.Thread(target=lambda: found.append(compiled()))
+    thread.start()
+    thread.join()
+    assert found == [(1, ["count"])] and STORE.count == 3
+
+
+def test_absent_attribute():
+    def program():
+        return STORE.nothing
+
+    with pytest.raises(AttributeError, match="'_thread._local' object has no attribute 'nothing'"):
+        stator.compile(program, backend="eager")()
