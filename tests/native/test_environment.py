@@ -1,6 +1,7 @@
 """The process environment is changed after the graph ran; breakpoint() calls the program's hook."""
 
 import os
+import subprocess
 import sys
 
 import stator
@@ -22,7 +23,7 @@ def test_environment():
             assert compiled(value) == program(value)
             os.unsetenv("STATOR_TEST")
             compiled(value)
-            assert os.popen("echo $STATOR_TEST").read().strip() == value
+            assert subprocess.check_output("echo $STATOR_TEST", shell=True, text=True).strip() == value
     finally:
         del os.environ["STATOR_TEST"]
 
