@@ -106,7 +106,12 @@ IMMUTABLE_OUTSIDE = frozenset(
 
 # Methods of other outside C objects that read nothing which changes.
 READING_METHODS = frozenset(
-    ("functools._lru_cache_wrapper", name) for name in ("__copy__", "__deepcopy__", "__reduce__")
+    (cls, name)
+    for cls, names in {
+        "functools._lru_cache_wrapper": ("__copy__", "__deepcopy__", "__reduce__"),
+        "decimal.Context": ("copy", "__copy__", "Etiny", "Etop", "radix"),  # the door guards all of a context
+    }.items()
+    for name in names
 )
 
 # torch's C functions that only read its state (which the entry guards).
