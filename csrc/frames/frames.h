@@ -56,6 +56,7 @@ int stator_skip_code(PyCodeObject *code);
 int stator_hook_ready(PyObject *module);
 int stator_frame_ready(PyObject *module);
 int stator_slots_ready(PyObject *module);
+int stator_identities_ready(PyObject *module);
 int stator_calls_ready(PyObject *module);
 int stator_asked(void); /* native code runs for a captured program, so stator's callbacks are to be asked */
 PyObject *stator_ask(PyObject *callback, PyObject *first, PyObject *second, PyObject *third);

@@ -9,9 +9,17 @@ import threading
 import weakref
 from typing import Any
 
+import pytest
 import torch
 
 import stator
+from stator.world import world
+
+
+@pytest.fixture
+def no_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Audit mode keeps every object alive for the time of a capture."""
+    monkeypatch.setattr(world, "AUDITING", False)
 
 
 class Model(torch.nn.Module):
@@ -50,6 +58,7 @@ def test_threads_get_right_answers() -> None:
     assert not wrong
 
 
+@pytest.mark.usefixtures("no_audit")
 def test_calls_leak_nothing() -> None:
     model = Model()
     compiled = stator.compile(model, backend="eager", fullgraph=True)
@@ -64,6 +73,7 @@ def test_calls_leak_nothing() -> None:
     assert len(gc.get_objects()) - before < 50
 
 
+@pytest.mark.usefixtures("no_audit")
 def test_compiling_and_resetting_leaks_nothing() -> None:
     model = Model()
     x = torch.ones(2, 4)

@@ -21,13 +21,12 @@ class Audit:
 
     def __init__(self, world: Any) -> None:
         self.world = world
-        self.existed = gc.get_objects()  # kept alive, so that their ids stay theirs
-        self.ids = {id(obj) for obj in self.existed}
+        self.existed = _frames.Identities(gc.get_objects())
 
     def check(self, function: Any, values: Any) -> None:
         """Raise if one of the values is an outside object that nobody registered."""
         for value in values:
-            if id(value) in self.ids and is_mutable(value) and id(value) not in self.world.records:
+            if value in self.existed and is_mutable(value) and id(value) not in self.world.records:
                 if not self.world.is_known(value):
                     name = getattr(function, "__qualname__", repr(function))
                     raise InternalError(f"audit: {name} met an outside {type(value).__qualname__} around the door")
