@@ -21,7 +21,7 @@ class Audit:
 
     def __init__(self, world: Any) -> None:
         self.world = world
-        self.existed = _frames.Identities(gc.get_objects())
+        self.existed: Any = _frames.Identities(gc.get_objects())
 
     def check(self, function: Any, values: Any) -> None:
         """Raise if one of the values is an outside object that nobody registered."""

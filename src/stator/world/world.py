@@ -158,6 +158,8 @@ class World:
         """The capture is over: classes get their own slots back, and nothing of the program is held any longer."""
         while self.watched:
             _frames.unwatch_type(self.watched.pop())
+        if self.audit is not None:
+            self.audit.existed = None  # holds everything, itself included
         self.inside_types.clear()  # C holds this very dict
         self.__dict__.clear()
 
