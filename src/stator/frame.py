@@ -30,7 +30,7 @@ def forget_tracebacks() -> None:
 class Frame(_frames.Frame):
     """A CPython frame plus the evaluation stack; created by the hook."""
 
-    __slots__ = ("stack", "locals", "info", "world", "names_", "globals_", "builtins_", "result", "kwnames")
+    __slots__ = ("builtins_", "globals_", "info", "kwnames", "locals", "names_", "result", "stack", "world")
 
     stack: list[Any]
     locals: list[Any]

@@ -178,7 +178,12 @@ def test_tensor_metadata(other: torch.Tensor) -> None:
 def test_call_shape() -> None:
     compiled = stator.compile(program, backend="eager", fullgraph=True)
     layer = Layer()
-    for args, kwargs in [((layer, X), {}), ((layer, X, 5), {}), ((layer, X), {"k": 5}), ((layer,), {"flag": False, "x": X})]:
+    for args, kwargs in [
+        ((layer, X), {}),
+        ((layer, X, 5), {}),
+        ((layer, X), {"k": 5}),
+        ((layer,), {"flag": False, "x": X}),
+    ]:
         assert torch.equal(compiled(*args, **kwargs), program(*args, **kwargs))
 
 

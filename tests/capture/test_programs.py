@@ -235,7 +235,16 @@ def printing(v: torch.Tensor) -> Any:
 
 
 def attributes(p: Point, v: torch.Tensor) -> Any:
-    return p.total + v, p.dyn_abc, Point.twice(v), Point.make(v).total, p(v), hasattr(p, "zzz"), getattr(p, "q", 7), p.limit
+    return (
+        p.total + v,
+        p.dyn_abc,
+        Point.twice(v),
+        Point.make(v).total,
+        p(v),
+        hasattr(p, "zzz"),
+        getattr(p, "q", 7),
+        p.limit,
+    )
 
 
 def slots(s: Slotted, v: torch.Tensor) -> Any:

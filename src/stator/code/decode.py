@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dis
+from collections.abc import Callable
 from types import CodeType
-from typing import Any, Callable, NamedTuple
+from typing import Any, NamedTuple
 
 from stator.code import tables311 as tables
 
@@ -24,11 +25,25 @@ class Protected(NamedTuple):
 class CodeInfo:
     """Everything about one code object that does not change between its frames."""
 
-    __slots__ = ("code", "ops", "names", "fast", "slots", "cells", "first_free", "argcount", "protected", "silent", "locals_at")
+    __slots__ = (
+        "argcount",
+        "cells",
+        "code",
+        "fast",
+        "first_free",
+        "locals_at",
+        "names",
+        "ops",
+        "protected",
+        "silent",
+        "slots",
+    )
 
     def __init__(self, code: CodeType, handlers: dict[str, Handler]) -> None:
         self.code = code
-        self.slots = code.co_varnames + tuple(n for n in code.co_cellvars if n not in code.co_varnames) + code.co_freevars
+        self.slots = (
+            code.co_varnames + tuple(n for n in code.co_cellvars if n not in code.co_varnames) + code.co_freevars
+        )
         self.fast = len(self.slots)
         self.first_free = self.fast - len(code.co_freevars)
         self.argcount = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dis
-from functools import lru_cache
+from functools import cache
 from types import CodeType, FunctionType
 
 from stator import _frames
@@ -20,13 +20,15 @@ def assemble(*instructions: tuple[str, int]) -> bytes:
     return bytes(raw)
 
 
-@lru_cache(maxsize=None)
+@cache
 def opcode_function(name: str, arg: int, inputs: int, outputs: int) -> FunctionType:
     """f(*stack_values) -> tuple of what the opcode leaves in their place (or the value itself if it is one)."""
     template = eval("lambda {}: None".format(", ".join(f"v{i}" for i in range(inputs))))
     code: CodeType = template.__code__
     tail = [("RETURN_VALUE", 0)] if outputs == 1 else [("BUILD_TUPLE", outputs), ("RETURN_VALUE", 0)]
     body = assemble(("RESUME", 0), *(("LOAD_FAST", i) for i in range(inputs)), (name, arg), *tail)
-    code = code.replace(co_code=body, co_stacksize=inputs + outputs + 4, co_name=name.lower(), co_filename="<stator opcode>")
+    code = code.replace(
+        co_code=body, co_stacksize=inputs + outputs + 4, co_name=name.lower(), co_filename="<stator opcode>"
+    )
     _frames.mark_code(code, _frames.TRANSPARENT)
     return FunctionType(code, {}, name.lower())

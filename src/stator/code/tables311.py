@@ -44,18 +44,44 @@ ARGUMENTS = {
     "COMPARE_OP": comparison,
     "LOAD_GLOBAL": global_name,
     **dict.fromkeys(
-        """LOAD_NAME STORE_NAME DELETE_NAME STORE_GLOBAL DELETE_GLOBAL LOAD_ATTR STORE_ATTR DELETE_ATTR LOAD_METHOD
-        IMPORT_NAME IMPORT_FROM""".split(),
+        [
+            "LOAD_NAME",
+            "STORE_NAME",
+            "DELETE_NAME",
+            "STORE_GLOBAL",
+            "DELETE_GLOBAL",
+            "LOAD_ATTR",
+            "STORE_ATTR",
+            "DELETE_ATTR",
+            "LOAD_METHOD",
+            "IMPORT_NAME",
+            "IMPORT_FROM",
+        ],
         name,
     ),
     **dict.fromkeys(
-        """JUMP_FORWARD FOR_ITER SEND JUMP_IF_FALSE_OR_POP JUMP_IF_TRUE_OR_POP POP_JUMP_FORWARD_IF_FALSE
-        POP_JUMP_FORWARD_IF_TRUE POP_JUMP_FORWARD_IF_NONE POP_JUMP_FORWARD_IF_NOT_NONE""".split(),
+        [
+            "JUMP_FORWARD",
+            "FOR_ITER",
+            "SEND",
+            "JUMP_IF_FALSE_OR_POP",
+            "JUMP_IF_TRUE_OR_POP",
+            "POP_JUMP_FORWARD_IF_FALSE",
+            "POP_JUMP_FORWARD_IF_TRUE",
+            "POP_JUMP_FORWARD_IF_NONE",
+            "POP_JUMP_FORWARD_IF_NOT_NONE",
+        ],
         forward,
     ),
     **dict.fromkeys(
-        """JUMP_BACKWARD JUMP_BACKWARD_NO_INTERRUPT POP_JUMP_BACKWARD_IF_FALSE POP_JUMP_BACKWARD_IF_TRUE
-        POP_JUMP_BACKWARD_IF_NONE POP_JUMP_BACKWARD_IF_NOT_NONE""".split(),
+        [
+            "JUMP_BACKWARD",
+            "JUMP_BACKWARD_NO_INTERRUPT",
+            "POP_JUMP_BACKWARD_IF_FALSE",
+            "POP_JUMP_BACKWARD_IF_TRUE",
+            "POP_JUMP_BACKWARD_IF_NONE",
+            "POP_JUMP_BACKWARD_IF_NOT_NONE",
+        ],
         backward,
     ),
 }

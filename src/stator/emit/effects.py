@@ -235,21 +235,21 @@ def _read_defaultdict(obj: Any) -> tuple[Any, Pairs]:
 _C_RANDOM: Any = random.Random.__base__
 
 # builtin type -> (how to read its contents, how to write the difference)
+_ROWS: tuple[tuple[Any, Any, Any], ...] = (
+    (list, lambda obj: [*list.__iter__(obj)], _change_list),
+    (dict, lambda obj: [*dict.items(obj)], _change_dict),
+    (OrderedDict, raw.ordered_items, _change_dict),
+    (defaultdict, _read_defaultdict, _change_defaultdict),
+    (set, lambda obj: [*set.__iter__(obj)], _change_set),
+    (deque, lambda obj: [*deque.__iter__(obj)], _change_deque),
+    (bytearray, lambda obj: bytes(memoryview(obj)), _change_bytearray),
+    (_C_RANDOM, _C_RANDOM.getstate, _change_random),
+    (decimal.Context, _read_context, _change_context),
+    (itertools.count, itertools.count.__reduce__, _change_count),
+    *((kind, kind.__reduce__, _change_position) for kind in SEQUENCE_ITERATORS),
+)
 ROWS: dict[int, tuple[Any, Callable[[Any], Any], Callable[[Target, Any, Any], None]]] = {
-    id(base): (base, read, change)
-    for base, read, change in (
-        (list, lambda obj: [*list.__iter__(obj)], _change_list),
-        (dict, lambda obj: [*dict.items(obj)], _change_dict),
-        (OrderedDict, raw.ordered_items, _change_dict),
-        (defaultdict, _read_defaultdict, _change_defaultdict),
-        (set, lambda obj: [*set.__iter__(obj)], _change_set),
-        (deque, lambda obj: [*deque.__iter__(obj)], _change_deque),
-        (bytearray, lambda obj: bytes(memoryview(obj)), _change_bytearray),
-        (_C_RANDOM, _C_RANDOM.getstate, _change_random),
-        (decimal.Context, _read_context, _change_context),
-        (itertools.count, itertools.count.__reduce__, _change_count),
-        *((kind, kind.__reduce__, _change_position) for kind in SEQUENCE_ITERATORS),
-    )
+    id(row[0]): row for row in _ROWS
 }
 
 

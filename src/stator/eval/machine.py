@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import CodeType
-from typing import Any, Callable
+from typing import Any
 
 from stator._frames import FAILED
 from stator.code.decode import CodeInfo
 from stator.errors import StatorError
 from stator.eval import ops_build, ops_call, ops_except, ops_generator, ops_names, ops_operate  # noqa: F401
-from stator.frame import RERAISED, RETURN, Frame, Raised
 from stator.eval.opcodes import OPCODES
+from stator.frame import RERAISED, RETURN, Frame, Raised
 
 _infos: dict[int, CodeInfo] = {}
 

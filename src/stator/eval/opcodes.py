@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
-from stator.code.decode import Handler
-from stator.code.micro import opcode_function
 from stator._frames import FAILED
 from stator._frames import native as run_native
+from stator.code.decode import Handler
+from stator.code.micro import opcode_function
 from stator.frame import RAISED, Frame
 
 OPCODES: dict[str, Handler] = {}

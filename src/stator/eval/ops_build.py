@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from stator.frame import Frame, native
-from stator.eval.opcodes import micro, op, run_micro
 from stator.code.micro import opcode_function
+from stator.eval.opcodes import micro, op, run_micro
+from stator.frame import Frame, native
 
 
 def take(f: Frame, count: int) -> list[Any]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import operator
-import builtins
 from types import FunctionType
 from typing import Any
 
-from stator.frame import UNBOUND, Frame, native, throw
-from stator.eval.opcodes import micro, op
+from stator.eval.opcodes import op
 from stator.eval.ops_build import take
 from stator.eval.ops_names import lookup
+from stator.frame import UNBOUND, Frame, native, throw
 
 SETITEM = operator.setitem
 
@@ -59,7 +58,7 @@ def call(f: Frame, count: int) -> None:
     if names:
         f.kwnames = ()
         split = len(args) - len(names)
-        kwargs = dict(zip(names, args[split:]))
+        kwargs = dict(zip(names, args[split:], strict=False))
         del args[split:]
         stack.append(f.world.call(f, function, args, kwargs))
     else:
@@ -84,7 +83,7 @@ def call_function_ex(f: Frame, flags: int) -> None:
 
 def star_args(function: Any, args: Any) -> tuple[Any, ...]:
     """tuple(args), with the message CPython gives for `f(*args)`."""
-    return tuple([*args])
+    return (*args,)
 
 
 STAR_ARGS = star_args
@@ -103,7 +102,7 @@ def make_function(f: Frame, flags: int) -> None:
         function.__kwdefaults__ = kwdefaults
     if annotations is not None:
         pairs = annotations
-        function.__annotations__ = dict(zip(pairs[::2], pairs[1::2])) if type(pairs) is tuple else pairs
+        function.__annotations__ = dict(zip(pairs[::2], pairs[1::2], strict=False)) if type(pairs) is tuple else pairs
     module = f.world.namespace_get(f.globals, "__name__")
     if module is not UNBOUND:
         function.__module__ = module
@@ -150,4 +149,3 @@ def print_expr(f: Frame, arg: Any) -> None:
     import sys
 
     f.world.call(f, sys.displayhook, [f.stack.pop()], None)
-

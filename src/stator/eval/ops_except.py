@@ -7,8 +7,8 @@ from typing import Any
 from stator import _frames
 from stator._frames import FAILED
 from stator.code.micro import opcode_function
-from stator.frame import RAISED, RERAISED, UNBOUND, Frame
 from stator.eval.opcodes import micro, op, run_micro
+from stator.frame import RAISED, RERAISED, UNBOUND, Frame
 
 
 @op("PUSH_EXC_INFO")

@@ -8,8 +8,8 @@ from typing import Any
 from stator import _frames
 from stator._frames import FAILED
 from stator.code.micro import opcode_function
-from stator.frame import RAISED, RERAISED, RETURN, Frame, throw
 from stator.eval.opcodes import micro, op, run_micro
+from stator.frame import RAISED, RERAISED, RETURN, Frame, throw
 
 ITERABLE_COROUTINE, COROUTINE = 0x100, 0x80
 

@@ -6,8 +6,8 @@ import operator
 from types import CellType
 from typing import Any
 
-from stator.frame import UNBOUND, Frame, Raised, native, throw
 from stator.eval.opcodes import op
+from stator.frame import UNBOUND, Frame, Raised, native, throw
 
 SETITEM, DELITEM = operator.setitem, operator.delitem
 
@@ -101,6 +101,7 @@ def load_classderef(f: Frame, slot: int) -> None:
     if value is UNBOUND:
         return load_deref(f, slot)  # type: ignore[return-value]
     f.stack.append(value)
+    return None
 
 
 @op("STORE_DEREF")
@@ -127,8 +128,7 @@ def lookup(f: Frame, namespace: Any, name: str) -> Any:
     """namespace[name] of a class body or of exec'd code; UNBOUND if absent."""
     if type(namespace) is dict:
         return f.world.namespace_get(namespace, name)
-    result = f.world.mapping_get(f, namespace, name)
-    return result
+    return f.world.mapping_get(f, namespace, name)
 
 
 @op("LOAD_NAME")
@@ -198,4 +198,3 @@ def delete_global(f: Frame, name: str) -> None:
     if f.world.namespace_get(f.globals, name) is UNBOUND:
         throw(f, NameError(f"name '{name}' is not defined", name=name))
     f.world.namespace_set(f.globals, name, UNBOUND)
-

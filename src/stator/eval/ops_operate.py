@@ -8,8 +8,8 @@ from typing import Any
 from stator._frames import FAILED
 from stator._frames import native as run_native
 from stator.code.tables311 import BINARY_OPERATORS
-from stator.frame import RAISED, RETURN, Frame
 from stator.eval.opcodes import op
+from stator.frame import RAISED, RETURN, Frame
 
 _BINARY = {
     "ADD": operator.add, "AND": operator.and_, "FLOOR_DIVIDE": operator.floordiv, "LSHIFT": operator.lshift,
@@ -23,7 +23,14 @@ _BINARY = {
     "INPLACE_TRUE_DIVIDE": operator.itruediv, "INPLACE_XOR": operator.ixor,
 }  # fmt: skip
 BINARY = [_BINARY[name.removeprefix("NB_")] for name in BINARY_OPERATORS]
-COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
+COMPARE = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 UNARY = {"UNARY_POSITIVE": operator.pos, "UNARY_NEGATIVE": operator.neg, "UNARY_INVERT": operator.invert}
 
 

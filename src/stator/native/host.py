@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import gc
 import operator
-import sys
 import re
+import sys
 import threading
 import types
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from stator import _frames
 from stator._frames import FAILED, UNBOUND
@@ -31,7 +32,9 @@ OUTSIDE_METHODS: dict[tuple[int, str], Caller] = {}  # (id of the C type, name):
 OVERRIDES: dict[str, Caller] = {}  # method-wrappers of `object` by name, called on an outside receiver
 
 
-METHODS: dict[str, list[tuple[type, Caller]]] = {}  # C methods by name: called on an instance of the class, bound or not
+METHODS: dict[
+    str, list[tuple[type, Caller]]
+] = {}  # C methods by name: called on an instance of the class, bound or not
 
 
 def method_standin(cls: type, name: str) -> Callable[[Caller], Caller]:
@@ -104,10 +107,13 @@ class Host(World):
     # ---- operators ------------------------------------------------------------------------------
 
     def operate(self, f: Frame, function: Any, *args: Any) -> Any:
-        first = type(args[0]) in self.tensor_types
-        if first if function in ITEM_OPERATORS else first or type(args[-1]) in self.tensor_types:
-            if function in ITEM_OPERATORS or all(type(arg) in self.operand_types for arg in args):
-                return self.record(f, function, args, None)
+        if function in ITEM_OPERATORS:
+            takes = type(args[0]) in self.tensor_types
+        else:
+            kinds = {type(arg) for arg in args}
+            takes = not kinds.isdisjoint(self.tensor_types) and kinds <= self.operand_types
+        if takes:
+            return self.record(f, function, args, None)
         if function is operator.contains and id(args[1]) in self.records:
             self.identities.matters(type(args[1]))
         result = run_native(function, *args)
@@ -220,7 +226,7 @@ class Host(World):
     # ---- imports --------------------------------------------------------------------------------
 
     def import_name(self, f: Frame, name: str, fromlist: Any, level: int) -> Any:
-        import builtins  # noqa: PLC0415
+        import builtins
 
         importer = self.namespace_get(f.builtins, "__import__")
         if importer is not builtins.__import__:
@@ -248,8 +254,10 @@ class Host(World):
         changed = self.changed_modules()
         if any(name == other or name.startswith(other + ".") for other in changed) and not level:
             module = changed.get(name, UNBOUND)
-            if module is UNBOUND or module is None or not fromlist and "." in name:
-                raise self.refuse("native-effect", f"import of {name} after sys.modules was changed", function="__import__")
+            if module is UNBOUND or module is None or (not fromlist and "." in name):
+                raise self.refuse(
+                    "native-effect", f"import of {name} after sys.modules was changed", function="__import__"
+                )
             return module
         return self.enter_const(self.imported(f, name, fromlist, level))
 
@@ -257,13 +265,13 @@ class Host(World):
         """Import for real, unobserved: loading a module is not an effect of the program being captured."""
         try:
             return __import__(name, f.globals, None, fromlist, level)
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             error.__traceback__ = None
             return self.fail(f, error)
 
     def enter_const(self, obj: Any) -> Any:
         """An outside object reached by name of the interpreter itself: pinned by identity."""
-        from stator.guards import path as paths  # noqa: PLC0415
+        from stator.guards import path as paths
 
         record = self.records.get(id(obj))
         return record.inner if record is not None else self.enter(obj, paths.const(obj))
@@ -300,7 +308,7 @@ class Host(World):
         while frame is not None:
             frame.put(frame.locals, [])
             lent.append(frame)
-            frame = frame.outer  # type: ignore[assignment]
+            frame = frame.outer
         return lent
 
 
@@ -375,7 +383,8 @@ VALUE_TYPES = (int, float, complex, str, bytes, tuple, frozenset)
 def never_changes(obj: Any) -> bool:
     """Whether the C part of an outside object is the same for ever."""
     return isinstance(obj, VALUE_TYPES) or any(
-        f"{base.__module__}.{base.__name__}" in policy.IMMUTABLE_OUTSIDE for base in type.__dict__["__mro__"].__get__(type(obj))
+        f"{base.__module__}.{base.__name__}" in policy.IMMUTABLE_OUTSIDE
+        for base in type.__dict__["__mro__"].__get__(type(obj))
     )
 
 
@@ -511,29 +520,41 @@ def read_frame(host: Any, f: Frame, frame: Any, name: str) -> Any:
             one.drop()
 
 
-HASHED_BY_IDENTITY = {Function, Builtin, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType}
-READERS: dict[int, attributes.Reader] = by_identity({
-    types.ModuleType: attributes.read_module,
-    Function: attributes.read_function,
-    type: attributes.read_class,
-    types.FrameType: read_frame,
-    threading.local: read_thread_local,
-})
-WRITERS: dict[int, Any] = by_identity({
-    types.ModuleType: attributes.write_module,
-    Function: attributes.write_function,
-    type: attributes.write_class,
-    threading.local: write_thread_local,
-})
-CALLERS: dict[int, Caller] = by_identity({
-    Function: call_python,
-    Builtin: call_builtin,
-    BuiltinOfClass: call_builtin,
-    types.MethodDescriptorType: call_descriptor,
-    types.WrapperDescriptorType: call_descriptor,
-    types.ClassMethodDescriptorType: call_descriptor,
-    types.MethodWrapperType: call_wrapper,
-})
+HASHED_BY_IDENTITY = {
+    Function,
+    Builtin,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+}
+READERS: dict[int, attributes.Reader] = by_identity(
+    {
+        types.ModuleType: attributes.read_module,
+        Function: attributes.read_function,
+        type: attributes.read_class,
+        types.FrameType: read_frame,
+        threading.local: read_thread_local,
+    }
+)
+WRITERS: dict[int, Any] = by_identity(
+    {
+        types.ModuleType: attributes.write_module,
+        Function: attributes.write_function,
+        type: attributes.write_class,
+        threading.local: write_thread_local,
+    }
+)
+CALLERS: dict[int, Caller] = by_identity(
+    {
+        Function: call_python,
+        Builtin: call_builtin,
+        BuiltinOfClass: call_builtin,
+        types.MethodDescriptorType: call_descriptor,
+        types.WrapperDescriptorType: call_descriptor,
+        types.ClassMethodDescriptorType: call_descriptor,
+        types.MethodWrapperType: call_wrapper,
+    }
+)
 
 
 def read_for_native(obj: Any, name: str) -> Any:

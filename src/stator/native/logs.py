@@ -7,7 +7,6 @@ from typing import Any
 
 from stator.frame import Frame, native
 from stator.native.host import Host, call_python, standin
-from stator.native.standins import attribute_or
 
 
 @standin(logging.Logger.isEnabledFor)
@@ -16,7 +15,10 @@ def stand_is_enabled(host: Host, f: Frame, function: Any, args: list[Any], kwarg
     if len(args) != 2 or kwargs or id(args[0]) not in host.records:
         return call_python(host, f, function, args, kwargs)
     logger, level = args
-    if host.load_attr(f, logger, "disabled") or host.load_attr(f, host.load_attr(f, logger, "manager"), "disable") >= level:
+    if (
+        host.load_attr(f, logger, "disabled")
+        or host.load_attr(f, host.load_attr(f, logger, "manager"), "disable") >= level
+    ):
         return False
     return level >= host.call(f, logging.Logger.getEffectiveLevel, [logger], None)
 
@@ -56,5 +58,3 @@ def handle(logger: Any, level: int, message: str, values: tuple[Any, ...], file:
     """Run time: what Logger._log does once it knows the caller."""
     record = logger.makeRecord(logger.name, level, file, line, message, values, None, function, None, None)
     logger.handle(record)
-
-

@@ -7,12 +7,87 @@ from typing import Any
 
 # Modules whose C functions and types depend on their arguments alone and change nothing but them.
 PURE_MODULES = frozenset(
-    """builtins math cmath _operator operator itertools functools _functools collections _collections _collections_abc
-    _heapq heapq _bisect bisect _struct struct _json json _sre re unicodedata _statistics binascii zlib array _weakref
-    weakref _abc abc types _string string _decimal decimal _datetime datetime time_struct enum _typing typing copy copyreg
-    _random _thread_local fractions numbers _csv _pickle pickle _codecs codecs _io_memory _md5 _sha1 _sha256 _sha512
-    _blake2 _sha3 hashlib _contextvars contextvars errno _symtable atexit_none _ast ast _tokenize _opcode opcode
-    _stat stat marshal _bootlocale _elementtree reprlib genericalias mmap_none _testcapi_none""".split()
+    [
+        "builtins",
+        "math",
+        "cmath",
+        "_operator",
+        "operator",
+        "itertools",
+        "functools",
+        "_functools",
+        "collections",
+        "_collections",
+        "_collections_abc",
+        "_heapq",
+        "heapq",
+        "_bisect",
+        "bisect",
+        "_struct",
+        "struct",
+        "_json",
+        "json",
+        "_sre",
+        "re",
+        "unicodedata",
+        "_statistics",
+        "binascii",
+        "zlib",
+        "array",
+        "_weakref",
+        "weakref",
+        "_abc",
+        "abc",
+        "types",
+        "_string",
+        "string",
+        "_decimal",
+        "decimal",
+        "_datetime",
+        "datetime",
+        "time_struct",
+        "enum",
+        "_typing",
+        "typing",
+        "copy",
+        "copyreg",
+        "_random",
+        "_thread_local",
+        "fractions",
+        "numbers",
+        "_csv",
+        "_pickle",
+        "pickle",
+        "_codecs",
+        "codecs",
+        "_io_memory",
+        "_md5",
+        "_sha1",
+        "_sha256",
+        "_sha512",
+        "_blake2",
+        "_sha3",
+        "hashlib",
+        "_contextvars",
+        "contextvars",
+        "errno",
+        "_symtable",
+        "atexit_none",
+        "_ast",
+        "ast",
+        "_tokenize",
+        "_opcode",
+        "opcode",
+        "_stat",
+        "stat",
+        "marshal",
+        "_bootlocale",
+        "_elementtree",
+        "reprlib",
+        "genericalias",
+        "mmap_none",
+        "_testcapi_none",
+    ]
 )
 
 # Functions of those and other modules that need a decision of their own: (module, name) -> break id, or "run".
@@ -76,11 +151,14 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 
 # CPython's own test extensions: functions that only hand back or raise what they are given.
 EXCEPTIONS |= dict.fromkeys(
-    [("_testcapi", name) for name in
-     """meth_varargs meth_varargs_keywords meth_o meth_noargs meth_fastcall meth_fastcall_keywords pyobject_fastcall
-     pyobject_fastcalldict pyobject_vectorcall pyvectorcall_call MethClass MethInstance MethStatic MethodDescriptorBase
-     MethodDescriptorDerived MethodDescriptorNopGet MethodDescriptor2 make_exception_with_doc raise_exception
-     raise_memoryerror instancemethod test_from_contiguous sequence_getitem mapping_items""".split()]
+    [("_testcapi", name) for name in (
+        "meth_varargs", "meth_varargs_keywords", "meth_o", "meth_noargs", "meth_fastcall",
+        "meth_fastcall_keywords", "pyobject_fastcall", "pyobject_fastcalldict", "pyobject_vectorcall",
+        "pyvectorcall_call", "MethClass", "MethInstance", "MethStatic", "MethodDescriptorBase",
+        "MethodDescriptorDerived", "MethodDescriptorNopGet", "MethodDescriptor2", "make_exception_with_doc",
+        "raise_exception", "raise_memoryerror", "instancemethod", "test_from_contiguous", "sequence_getitem",
+        "mapping_items",
+    )]
     + [("xxsubtype", name) for name in ("spamlist", "spamdict", "classmeth", "staticmeth", "setstate", "getstate")],
     "run",
 )  # fmt: skip
@@ -99,8 +177,8 @@ IMMUTABLE_OUTSIDE = frozenset(
      "types.GenericAlias", "types.UnionType", "builtins.ellipsis", "builtins.function", "builtins.module",
      "builtins.method", "operator.itemgetter", "operator.attrgetter", "operator.methodcaller", "builtins.slice",
      "torch.dtype", "torch.device", "torch.layout", "torch.memory_format", "torch.Size", "builtins.memoryview",
-     "weakref.ReferenceType", "builtins.weakref", "builtins.frame", "builtins.traceback", "struct.Struct", "_struct.Struct",
-     "builtins.MethInstance"}
+     "weakref.ReferenceType", "builtins.weakref", "builtins.frame", "builtins.traceback", "struct.Struct",
+     "_struct.Struct", "builtins.MethInstance"}
 )  # fmt: skip
 
 
@@ -136,7 +214,9 @@ def home(function: Any) -> tuple[str, str]:
     owner = getattr(function, "__self__", None)
     if isinstance(owner, types.ModuleType):
         return owner.__name__, name
-    cls = getattr(function, "__objclass__", None) or (type if name in type.__dict__ and isinstance(owner, type) else owner)
+    cls = getattr(function, "__objclass__", None) or (
+        type if name in type.__dict__ and isinstance(owner, type) else owner
+    )
     if not isinstance(cls, type):
         cls = type(cls)
     for base in cls.__mro__:
@@ -146,7 +226,7 @@ def home(function: Any) -> tuple[str, str]:
 
 
 def decide(function: Any) -> str:
-    """"run", "frames" (run with frames in step), or the id of the break."""
+    """ "run", "frames" (run with frames in step), or the id of the break."""
     module, name = home(function)
     exception = EXCEPTIONS.get((module, name))
     if exception is not None:

@@ -56,6 +56,7 @@ def stand_setattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: 
     if kwargs or len(args) != 3 or not isinstance(args[1], str):
         return call_python(host, f, function, args, kwargs)
     host.store_attr(f, args[0], args[1], args[2])
+    return None
 
 
 @standin(delattr)
@@ -63,6 +64,7 @@ def stand_delattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: 
     if kwargs or len(args) != 2 or not isinstance(args[1], str):
         return call_python(host, f, function, args, kwargs)
     host.store_attr(f, args[0], args[1], UNBOUND)
+    return None
 
 
 @standin(type)
@@ -172,7 +174,7 @@ def stand_getframe(host: Host, f: Frame, function: Any, args: list[Any], kwargs:
 @standin(builtins.__import__)
 def stand_import(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     names = ("name", "globals", "locals", "fromlist", "level")
-    given = dict(zip(names, args)) | (kwargs or {})
+    given = dict(zip(names, args, strict=False)) | (kwargs or {})
     name, fromlist, level = given.get("name", ""), given.get("fromlist", ()), given.get("level", 0)
     if type(name) is not str or len(given) < len(args) + len(kwargs or ()) or not given.keys() <= set(names):
         return call_python(host, f, function, args, kwargs)
@@ -183,8 +185,48 @@ def stand_import(host: Host, f: Frame, function: Any, args: list[Any], kwargs: A
 
 OPERATORS = tuple(
     getattr(operator, name)
-    for name in """lt le eq ne gt ge add sub mul truediv floordiv mod pow matmul lshift rshift and_ or_ xor neg pos invert abs
-    iadd isub imul itruediv ifloordiv imod ipow imatmul ilshift irshift iand ior ixor getitem setitem delitem contains""".split()
+    for name in [
+        "lt",
+        "le",
+        "eq",
+        "ne",
+        "gt",
+        "ge",
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "matmul",
+        "lshift",
+        "rshift",
+        "and_",
+        "or_",
+        "xor",
+        "neg",
+        "pos",
+        "invert",
+        "abs",
+        "iadd",
+        "isub",
+        "imul",
+        "itruediv",
+        "ifloordiv",
+        "imod",
+        "ipow",
+        "imatmul",
+        "ilshift",
+        "irshift",
+        "iand",
+        "ior",
+        "ixor",
+        "getitem",
+        "setitem",
+        "delitem",
+        "contains",
+    ]
 )
 
 
@@ -259,7 +301,7 @@ PICKLERS = {pickle.dumps: pickle._dumps, pickle.loads: pickle._loads,  # type: i
 
 @standin(*PICKLERS)
 def stand_pickle(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    """C reads the real sys.modules and copyreg's tables: once the program changed one, the twin in Python does the work."""
+    """C reads the real sys.modules and copyreg's tables: after a change the twin in Python does the work."""
     if host.changed_modules() or changed_tables(host, f):
         return host.call(f, PICKLERS[function], args, kwargs)
     return call_python(host, f, function, args, kwargs)
@@ -290,12 +332,14 @@ def override_setattr(host: Host, f: Frame, function: Any, args: list[Any], kwarg
     if len(args) != 3 or kwargs or isinstance(args[0], (type, types.ModuleType)) or not isinstance(args[1], str):
         return call_python(host, f, function, args, kwargs)
     attributes.write_generic(host, f, host.records[id(args[0])], args[1], args[2])
+    return None
 
 
 def override_delattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if len(args) != 2 or kwargs or isinstance(args[0], (type, types.ModuleType)) or not isinstance(args[1], str):
         return call_python(host, f, function, args, kwargs)
     attributes.write_generic(host, f, host.records[id(args[0])], args[1], UNBOUND)
+    return None
 
 
 def override_getattribute(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:

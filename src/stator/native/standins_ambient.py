@@ -27,7 +27,9 @@ def set_variable(host: Host, f: Frame, function: Any, args: list[Any], kwargs: A
 def reset_variable(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """Tokens made before the capture belong to another context than the capture's copy."""
     if any(id(arg) in host.records for arg in args):
-        raise host.refuse("native-outside-object", "ContextVar.reset with an outside token", function="ContextVar.reset")
+        raise host.refuse(
+            "native-outside-object", "ContextVar.reset with an outside token", function="ContextVar.reset"
+        )
     return set_variable(host, f, function, args, kwargs)
 
 

@@ -13,7 +13,7 @@ from stator.frame import Frame, native, throw
 from stator.native.host import OVERRIDES, Host, call_python, check_receiver
 from stator.native.standins import attribute_or
 
-REDUCE, REDUCE_EX, GETSTATE = object.__reduce__, object.__reduce_ex__, object.__getstate__  # type: ignore[attr-defined]
+REDUCE, REDUCE_EX, GETSTATE = object.__reduce__, object.__reduce_ex__, object.__getstate__
 
 
 def slot_names(f: Frame) -> Any:

@@ -77,7 +77,7 @@ class quiet:
             else:
                 said.append(message)
 
-        warnings.warn = note  # type: ignore[assignment]
+        warnings.warn = note
         return said
 
     def __exit__(self, *exc: object) -> None:

@@ -16,7 +16,8 @@ from stator.native.host import Host, call_python, decided, standin
 
 READERS = (
     sys.getrecursionlimit, sys.gettrace, sys.getprofile, sys.get_int_max_str_digits, sys.getswitchinterval,
-    sys.getdlopenflags, gc.get_threshold, gc.get_debug, os.getpid, os.getcwd, threading.get_ident, threading.get_native_id,
+    sys.getdlopenflags, gc.get_threshold, gc.get_debug, os.getpid, os.getcwd, threading.get_ident,
+    threading.get_native_id,
 )  # fmt: skip
 SETTERS = {sys.settrace: sys.gettrace, sys.setprofile: sys.getprofile}
 

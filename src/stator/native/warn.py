@@ -23,7 +23,7 @@ def is_inside(host: Host) -> bool:
 
 @standin(warnings.warn)
 def stand_warn(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    given = dict(zip(("message", "category", "stacklevel", "source"), args)) | (kwargs or {})
+    given = dict(zip(("message", "category", "stacklevel", "source"), args, strict=False)) | (kwargs or {})
     message, category = given.get("message"), given.get("category")
     if is_inside(host) or "message" not in given or given.get("source") is not None:
         return call_framed(host, f, function, args, kwargs)
@@ -63,7 +63,9 @@ def issue(host: Host, f: Frame, message: Any, category: type, place: tuple[str, 
         throw(f, message)
     shown = host.namespaces.get(id(namespace))
     if shown is None:
-        raise host.refuse("native-effect", "a warning from code in a namespace made during capture", function="warnings.warn")
+        raise host.refuse(
+            "native-effect", "a warning from code in a namespace made during capture", function="warnings.warn"
+        )
     host.defer(show, [text, category, filename, line, module, namespace], None)
 
 
@@ -103,5 +105,3 @@ class Registries:
                 registry.clear()
                 registry.update(contents)
         self.seen.clear()
-
-

@@ -27,5 +27,3 @@ def stand_reference(host: Host, f: Frame, function: Any, args: list[Any], kwargs
     if len(args) > index and args[index] is not None:
         args = [*args[:index], observed(args[index]), *args[index + 1 :]]
     return call_python(host, f, function, args, kwargs)
-
-

@@ -93,7 +93,7 @@ class Assembly:
         for namespace in {id(n): n for n in host.namespaces.values()}.values():
             for name, value in namespace.changes():
                 self.write_name(emitter, namespace, name, ABSENT if value is UNBOUND else value)
-        for cell, path, before, now in host.cells.values():
+        for _, path, before, now in host.cells.values():
             if now is not before:
                 effects.cell(emitter, Source(self.load(path)), ABSENT if now is UNBOUND else now)
         for (_, name), (cls, before, now) in host.class_writes.items():

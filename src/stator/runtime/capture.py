@@ -25,7 +25,20 @@ from stator.guards import path as paths
 from stator.guards.guardset import GuardSet
 from stator.guards.path import Path
 from stator.guards.state import snapshot
-from stator.native import locks, logs, standins, standins_ambient, standins_environment, standins_errors, standins_reduce, standins_regex, standins_registry, standins_state, warn, weak  # noqa: F401 - rows
+from stator.native import (  # noqa: F401 - rows
+    locks,
+    logs,
+    standins,
+    standins_ambient,
+    standins_environment,
+    standins_errors,
+    standins_reduce,
+    standins_regex,
+    standins_registry,
+    standins_state,
+    warn,
+    weak,
+)
 from stator.options import Options
 from stator.report import events
 from stator.runtime.assemble import Assembly
@@ -167,7 +180,7 @@ class Capture:
         self.classes.refresh(self.guards)  # a backend may have patched classes and put them back
         guards = self.guards
         events.emit("guards", name=name, count=len(guards), text=lambda: "\n".join(guards.describe([])))
-        events.emit("code", name=name, text=lambda: function.__stator_source__)
+        events.emit("code", name=name, text=lambda: str(vars(function)["__stator_source__"]))
         return Entry(guards, self.classes, list(assembly.loads), function)
 
     def compile_graph(self, assembly: Assembly) -> tuple[Any, list[str]]:

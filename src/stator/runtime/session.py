@@ -93,7 +93,7 @@ class Session:
         return False
 
     def add(self, call: Call) -> tuple[Entry, Any]:
-        """Capture the call; what cannot be captured is an error with fullgraph, else CPython's under the guards so far."""
+        """Capture the call; what cannot be is an error with fullgraph, else CPython's under the guards so far."""
         capture = Capture(call, self.options)
         try:
             entry = capture.entry()
@@ -116,5 +116,7 @@ class Session:
             return entry.function(*loads)
         failure = entry.guards.first_failure(call.values, call.names)
         reason = failure.sentence if failure else f"row {loads}"
-        events.emit("error", text=f"a fresh entry of {call.code} does not accept the call it was captured from: {reason}")
+        events.emit(
+            "error", text=f"a fresh entry of {call.code} does not accept the call it was captured from: {reason}"
+        )
         return call.run()

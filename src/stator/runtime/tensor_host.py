@@ -15,17 +15,16 @@ from stator.guards import path as paths
 from stator.guards.check import LEN, NO_HOOKS, TENSOR
 from stator.guards.path import Path
 from stator.guards.tensor_spec import TensorSpec
-from stator.runtime.compiling import EXCLUDED_ALONE, EXCLUDED_WITH_CALLEES, is_compiling
-from stator.runtime.tensor_attributes import read_tensor, write_tensor
 from stator.native.host import CALLERS, READERS, WRITERS, Host, call_python, standin
 from stator.native.warn import Registries
+from stator.runtime.compiling import EXCLUDED_ALONE, EXCLUDED_WITH_CALLEES, is_compiling
+from stator.runtime.tensor_attributes import read_tensor, write_tensor
 from stator.tensors.recorder import Recorder
 from stator.tensors.signals import NotLeaf
 from stator.tensors.traced import TracedTensor
 from stator.world.door import CONSTANT_TYPES, FAMILIES, IMPORTERS, constant
 from stator.world.record import Namespace
 from stator.world.world import World
-
 
 EXCLUDED = (EXCLUDED_WITH_CALLEES, EXCLUDED_ALONE)
 for _code in EXCLUDED:
@@ -168,7 +167,12 @@ MEMBERS = frozenset({"_parameters", "_buffers", "_modules", "__self__", "__func_
 
 GLOBAL_HOOKS = [
     getattr(module_globals, name)
-    for name in ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks")
+    for name in (
+        "_global_forward_hooks",
+        "_global_forward_pre_hooks",
+        "_global_backward_hooks",
+        "_global_backward_pre_hooks",
+    )
 ]
 
 
@@ -211,6 +215,8 @@ def answer(value: Any) -> Any:
 
 
 standin(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, is_compiling)(answer(True))
+
+
 @standin(torch.finfo, torch.iinfo)
 def stand_type_limits(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """Facts about a dtype."""
@@ -219,7 +225,9 @@ def stand_type_limits(host: Any, f: Frame, function: Any, args: list[Any], kwarg
 
 standin(torch._C._get_tracing_state)(answer(None))
 standin(torch._C._log_api_usage_once)(answer(None))
-standin(torch._C._has_torch_function, torch._C._has_torch_function_unary, torch._C._has_torch_function_variadic)(answer(False))
+standin(torch._C._has_torch_function, torch._C._has_torch_function_unary, torch._C._has_torch_function_variadic)(
+    answer(False)
+)
 
 READERS[id(TracedTensor)] = read_tensor
 WRITERS[id(TracedTensor)] = write_tensor

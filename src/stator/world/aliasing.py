@@ -47,6 +47,3 @@ class Identities:
 def pinned(path: Path) -> bool:
     """Whether the path is an object itself."""
     return path.accessor is CONST
-
-
-

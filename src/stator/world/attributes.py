@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import TYPE_CHECKING, Any, Callable
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from stator import _frames
 from stator._frames import FAILED, UNBOUND
@@ -157,13 +158,19 @@ def read_module(world: World, f: Frame, module: Any, name: str) -> Any:
     if hook is not UNBOUND:
         return world.call(f, hook, [name], None)
     module_name = namespace.get("__name__")
-    text = f"module '{module_name}' has no attribute '{name}'" if type(module_name) is str else f"module has no attribute '{name}'"
+    text = (
+        f"module '{module_name}' has no attribute '{name}'"
+        if type(module_name) is str
+        else f"module has no attribute '{name}'"
+    )
     return throw(f, AttributeError(text, name=name, obj=module))
 
 
 # Attributes of classes that C computes and that hold nothing a caller could change.
-CLASS_PLAIN = frozenset("__name__ __qualname__ __module__ __doc__ __mro__ __bases__ __base__ __class__ __flags__ "
-                        "__basicsize__ __itemsize__ __dictoffset__ __weakrefoffset__ __text_signature__".split())  # fmt: skip
+CLASS_PLAIN = frozenset([
+    "__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__base__", "__class__", "__flags__",
+    "__basicsize__", "__itemsize__", "__dictoffset__", "__weakrefoffset__", "__text_signature__",
+])  # fmt: skip
 
 
 def read_class(world: World, f: Frame, cls: Any, name: str) -> Any:
@@ -172,7 +179,11 @@ def read_class(world: World, f: Frame, cls: Any, name: str) -> Any:
     if name in CLASS_PLAIN or not _frames.is_heap_type(cls) or world.type_info(cls).pure_inside:
         return native(f, RAW_READ, cls, name)
     info = world.type_info(meta)
-    if meta is not type and not info.generic_read and _frames.type_lookup(meta, "__getattribute__") is not type.__getattribute__:
+    if (
+        meta is not type
+        and not info.generic_read
+        and _frames.type_lookup(meta, "__getattribute__") is not type.__getattribute__
+    ):
         return native(f, RAW_READ, cls, name)
     overlay = world.class_overlay(cls, name)
     if overlay is not UNBOUND:

@@ -26,10 +26,10 @@ class Audit:
     def check(self, function: Any, values: Any) -> None:
         """Raise if one of the values is an outside object that nobody registered."""
         for value in values:
-            if value in self.existed and is_mutable(value) and id(value) not in self.world.records:
-                if not self.world.is_known(value):
-                    name = getattr(function, "__qualname__", repr(function))
-                    raise InternalError(f"audit: {name} met an outside {type(value).__qualname__} around the door")
+            known = id(value) in self.world.records or self.world.is_known(value)
+            if not known and value in self.existed and is_mutable(value):
+                name = getattr(function, "__qualname__", repr(function))
+                raise InternalError(f"audit: {name} met an outside {type(value).__qualname__} around the door")
 
 
 def is_mutable(value: Any) -> bool:

@@ -76,7 +76,11 @@ def enter_method(world: World, obj: Any, path: Path) -> Any:
 def is_free(owner: Any) -> bool:
     """Whether a C function with this `__self__` is a function of a module or class rather than a bound method."""
     cls = type(owner)
-    return owner is None or isinstance(owner, (types.ModuleType, type)) or cls.__name__.startswith(("pybind11", "PyCapsule"))
+    return (
+        owner is None
+        or isinstance(owner, (types.ModuleType, type))
+        or cls.__name__.startswith(("pybind11", "PyCapsule"))
+    )
 
 
 def enter_builtin(world: World, obj: Any, path: Path) -> Any:
@@ -146,7 +150,10 @@ def enter_elements(world: World, obj: Any, path: Path) -> list[Any]:
     """Elements of a set in iteration order."""
     world.guards.add(path, TYPE_IS, type(obj), world.origin())
     world.guards.add(path, LEN, len(obj), world.origin())
-    return [world.enter(item, path.iter_at(i)) for i, item in enumerate(list(base_of(type(obj), (set, frozenset)).__iter__(obj)))]
+    return [
+        world.enter(item, path.iter_at(i))
+        for i, item in enumerate(list(base_of(type(obj), (set, frozenset)).__iter__(obj)))
+    ]
 
 
 def enter_list(world: World, obj: Any, path: Path) -> Any:
@@ -168,7 +175,7 @@ def enter_dict(world: World, obj: Any, path: Path) -> Any:
     inner: Any = {} if cls is dict else base_of(cls, DICT_BASES).__new__(cls)
     record = shadow(world, obj, path, inner)
     if isinstance(obj, defaultdict):
-        factory = defaultdict.default_factory.__get__(obj)  # type: ignore[attr-defined]
+        factory = defaultdict.__dict__["default_factory"].__get__(obj)
         inner.default_factory = world.enter(factory, path.get("default_factory"))
     fill_dict(world, obj, path, inner, base_of(cls, DICT_BASES).__setitem__)
     items = list(dict.items(inner)) if cls is dict else list(base_of(cls, DICT_BASES).items(inner))
@@ -381,7 +388,10 @@ def fields_of(obj: Any) -> dict[Any, Any]:
     slots = {name: slot_value(member, obj) for name, member in slots_of(type(obj))}
     if isinstance(obj, BaseException):
         slots |= exception_fields(obj)
-    return {**(_frames.instance_dict(obj) or {}), **{name: value for name, value in slots.items() if value is not UNBOUND}}
+    return {
+        **(_frames.instance_dict(obj) or {}),
+        **{name: value for name, value in slots.items() if value is not UNBOUND},
+    }
 
 
 def base_of(cls: type, bases: tuple[type, ...]) -> Any:
@@ -397,37 +407,39 @@ def by_identity(rows: dict[type, Any]) -> dict[int, Any]:
 SINGLETON_TYPES = {type(None), bool, type(...), type(NotImplemented)}
 CONSTANT_TYPES = {int, float, complex, str, bytes, *SINGLETON_TYPES}
 
-IMPORTERS: dict[int, Importer] = by_identity({
-    **dict.fromkeys(CONSTANT_TYPES, constant),
-    **dict.fromkeys(SINGLETON_TYPES, singleton),
-    range: constant,
-    **ITERATOR_ROWS,
-    tuple: enter_tuple,
-    list: enter_list,
-    dict: enter_dict,
-    set: enter_set,
-    frozenset: enter_frozenset,
-    deque: enter_deque,
-    bytearray: enter_bytearray,
-    OrderedDict: enter_dict,
-    defaultdict: enter_dict,
-    types.FunctionType: enter_function,
-    types.MethodType: enter_method,
-    types.BuiltinFunctionType: enter_builtin,
-    type(re.compile("").match): enter_builtin,
-    types.MethodWrapperType: enter_builtin,
-    types.ModuleType: enter_module,
-    types.CellType: enter_cell,
-    types.CodeType: singleton,
-    types.MappingProxyType: enter_proxy,
-    functools.partial: enter_partial,
-    weakref.ref: enter_weakref,
-    re.Pattern: singleton,
-    decimal.Context: ambient.enter_decimal_context,
-    decimal.Decimal: ambient.enter_decimal,
-    type(decimal.Context().flags): ambient.refuse_signals,
-    type: enter_class,
-})
+IMPORTERS: dict[int, Importer] = by_identity(
+    {
+        **dict.fromkeys(CONSTANT_TYPES, constant),
+        **dict.fromkeys(SINGLETON_TYPES, singleton),
+        range: constant,
+        **ITERATOR_ROWS,
+        tuple: enter_tuple,
+        list: enter_list,
+        dict: enter_dict,
+        set: enter_set,
+        frozenset: enter_frozenset,
+        deque: enter_deque,
+        bytearray: enter_bytearray,
+        OrderedDict: enter_dict,
+        defaultdict: enter_dict,
+        types.FunctionType: enter_function,
+        types.MethodType: enter_method,
+        types.BuiltinFunctionType: enter_builtin,
+        type(re.compile("").match): enter_builtin,
+        types.MethodWrapperType: enter_builtin,
+        types.ModuleType: enter_module,
+        types.CellType: enter_cell,
+        types.CodeType: singleton,
+        types.MappingProxyType: enter_proxy,
+        functools.partial: enter_partial,
+        weakref.ref: enter_weakref,
+        re.Pattern: singleton,
+        decimal.Context: ambient.enter_decimal_context,
+        decimal.Decimal: ambient.enter_decimal,
+        type(decimal.Context().flags): ambient.refuse_signals,
+        type: enter_class,
+    }
+)
 
 # By base class, in order, for types without a row of their own.
 FAMILIES: list[tuple[type, Importer]] = [

@@ -53,8 +53,8 @@ def blank(world: World, obj: Any, path: Path) -> Any:
     if not issubclass(cls, group):
         solid = next(base for base in type.__dict__["__mro__"].__get__(cls) if not _frames.is_heap_type(base))
         return solid.__new__(cls)
-    message = world.enter(group.message.__get__(obj), path.get("message"))  # type: ignore[attr-defined]
-    members = world.enter(group.exceptions.__get__(obj), path.get("exceptions"))  # type: ignore[attr-defined]
+    message = world.enter(group.message.__get__(obj), path.get("message"))
+    members = world.enter(group.exceptions.__get__(obj), path.get("exceptions"))
     return group.__new__(cls, message, members)
 
 

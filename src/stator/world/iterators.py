@@ -21,15 +21,16 @@ if TYPE_CHECKING:
     from stator.world.world import World
 
 # Iterators over builtin sequences: `__reduce__` shows sequence and position, `__setstate__` sets the position.
+EMPTY: tuple[Any, ...] = ([], (), "", "\u0100", b"", bytearray(), range(0))
 SEQUENCE_ITERATORS: tuple[type, ...] = (
-    *(type(iter(empty)) for empty in ([], (), "", "\u0100", b"", bytearray(), range(0))),
+    *(type(iter(empty)) for empty in EMPTY),
     type(reversed([])),
 )
 
 
 def enter_position(world: World, obj: Any, path: Path) -> Any:
     """An iterator over a builtin sequence: one at the same position of the sequence's shadow."""
-    cls = type(obj)
+    cls: Any = type(obj)
     world.guards.add(path, TYPE_IS, cls, world.origin())
     function, args, *state = world.enter(cls.__reduce__(obj), path.part("state", cls.__reduce__))
     inner = function(*args)
@@ -37,17 +38,17 @@ def enter_position(world: World, obj: Any, path: Path) -> Any:
         raise unsupported("outside-type", f"a {cls.__name__} at its end", type=cls.__name__)
     if state:
         inner.__setstate__(state[0])
-    world.register(obj, path, inner).before = cls.__reduce__(inner)
+    world.register(obj, path, inner).before = cls.__reduce__(inner)  # type: ignore[call-arg]
     return inner
 
 
 def enter_count(world: World, obj: Any, path: Path) -> Any:
     """itertools.count: one that stands at the same number."""
     world.guards.add(path, TYPE_IS, itertools.count, world.origin())
-    reduce = itertools.count.__reduce__
-    function, args = world.enter(reduce(obj), path.part("state", reduce))  # type: ignore[call-arg, arg-type, misc]
+    reduce: Any = itertools.count.__reduce__
+    function, args = world.enter(reduce(obj), path.part("state", reduce))
     inner = function(*args)
-    world.register(obj, path, inner).before = reduce(inner)  # type: ignore[call-arg, arg-type]
+    world.register(obj, path, inner).before = reduce(inner)
     return inner
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from stator._frames import UNBOUND
 from stator.guards.check import KEYS, NO_ATTR, NO_KEY
@@ -12,10 +13,13 @@ if TYPE_CHECKING:
     from stator.world.world import World
 
 
+Names = set[Any]
+
+
 class Record:
     """One outside object: the path to it and the object that stands for it during capture."""
 
-    __slots__ = ("obj", "path", "inner", "before", "extra")
+    __slots__ = ("before", "extra", "inner", "obj", "path")
 
     def __init__(self, obj: Any, path: Path, inner: Any) -> None:
         self.obj = obj
@@ -35,7 +39,17 @@ class Namespace:
     """
 
     __slots__ = (
-        "world", "real", "owner", "path", "by_attribute", "values", "before", "absent", "touched", "removed", "full",
+        "absent",
+        "before",
+        "by_attribute",
+        "full",
+        "owner",
+        "path",
+        "real",
+        "removed",
+        "touched",
+        "values",
+        "world",
     )  # fmt: skip
 
     def __init__(self, world: World, real: dict[Any, Any], owner: Any, path: Path, by_attribute: bool) -> None:
@@ -46,9 +60,9 @@ class Namespace:
         self.by_attribute = by_attribute
         self.values: dict[Any, Any] = {}
         self.before: dict[Any, Any] = {}
-        self.absent: set[Any] = set()
+        self.absent: Names = set()
         self.touched: dict[Any, None] = {}  # names written, in first-write order
-        self.removed: set[Any] = set()  # names deleted at some time: set again, they come last
+        self.removed: Names = set()  # names deleted at some time: set again, they come last
         self.full = False
 
     def get(self, name: Any) -> Any:
@@ -126,7 +140,7 @@ class Namespace:
                 result.append((name, new))
         return result
 
-    def moved(self) -> set[Any]:
+    def moved(self) -> Names:
         """Names of the real dict that were deleted and set again."""
         moved = {name for name in self.removed if name in self.values and name in self.real}
         if self.full:

@@ -9,7 +9,6 @@ from stator import _frames
 from stator._frames import UNBOUND
 from stator.errors import unsupported
 from stator.guards import path as paths
-from stator.guards.check import TYPE_VERSION
 
 if TYPE_CHECKING:
     from stator.world.world import World
@@ -25,7 +24,7 @@ PINNED = {
 class TypeInfo:
     """Facts about one class."""
 
-    __slots__ = ("cls", "inside", "pure_inside", "generic_read", "generic_write", "has_getattr")
+    __slots__ = ("cls", "generic_read", "generic_write", "has_getattr", "inside", "pure_inside")
 
     def __init__(self, world: World, cls: type) -> None:
         self.cls = cls
@@ -42,7 +41,9 @@ class TypeInfo:
         access = _frames.generic_access(cls)
         self.has_getattr = _frames.type_lookup(cls, "__getattr__") is not UNBOUND
         getattribute = _frames.type_lookup(cls, "__getattribute__")
-        self.generic_read = bool(access & 1) or (self.has_getattr and getattribute is object.__dict__["__getattribute__"])
+        self.generic_read = bool(access & 1) or (
+            self.has_getattr and getattribute is object.__dict__["__getattribute__"]
+        )
         self.generic_write = bool(access & 2)
 
 

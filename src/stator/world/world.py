@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import types
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from stator import _entry, _frames
 from stator._frames import UNBOUND
@@ -14,9 +15,9 @@ from stator.guards.check import CODE_IS, EMPTY_CELL, EQ, IS, SAME, TYPE_VERSION
 from stator.guards.guardset import GuardSet
 from stator.guards.path import Path
 from stator.world.aliasing import Identities
+from stator.world.ambient import Ambient
 from stator.world.audit import ENABLED as AUDITING
 from stator.world.audit import Audit
-from stator.world.ambient import Ambient
 from stator.world.class_contents import ClassContents
 from stator.world.door import IMPORTERS, importer_for
 from stator.world.record import Namespace, Record
@@ -125,6 +126,17 @@ class World:
     def touch(self, record: Record) -> None:
         self.touched.setdefault(id(record.obj), record)
 
+    # ---- what the host adds: behaviour of values --------------------------------------------------
+
+    def call(self, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+        raise NotImplementedError
+
+    def load_attr(self, f: Frame, obj: Any, name: str) -> Any:
+        raise NotImplementedError
+
+    def missing_attribute(self, f: Frame, obj: Any, name: str) -> Any:
+        raise NotImplementedError
+
     # ---- types ----------------------------------------------------------------------------------
 
     def type_info(self, cls: type) -> TypeInfo:
@@ -184,11 +196,15 @@ class World:
             before = known[1] if known else self.load_attr(f, cls, name) if name in _frames.class_dict(cls) else UNBOUND
             self.class_writes[id(cls), name] = [cls, before, value]
             return
-        raise self.refuse("outside-write", f"assignment to attribute {name!r} of class {cls.__qualname__}", target=f"{cls.__name__}.{name}")
+        raise self.refuse(
+            "outside-write",
+            f"assignment to attribute {name!r} of class {cls.__qualname__}",
+            target=f"{cls.__name__}.{name}",
+        )
 
     def class_namespace(self, cls: type) -> Any:
         """cls.__dict__ of an outside class."""
-        from stator.world.types import class_value  # noqa: PLC0415
+        from stator.world.types import class_value
 
         inner = {name: class_value(self, cls, name, value) for name, value in _frames.class_dict(cls).items()}
         return types.MappingProxyType(inner)
