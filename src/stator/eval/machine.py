@@ -44,12 +44,13 @@ class Machine:
     def interpret(self, frame: Frame) -> Any:
         """Called by the hook. Returns the value, or FAILED with `frame.error`; anything raised is stator's own."""
         info = frame.info = code_info(frame.code)
-        values = frame.take()
-        frame.locals = values[: info.fast]
-        frame.stack = values[info.fast :]
+        values = frame.locals = frame.take()
+        frame.stack = values[info.fast :]  # empty unless a generator is resumed
+        if frame.stack:
+            del values[info.fast :]
+        del values
         frame.kwnames = ()
         frame.world = self.world
-        del values
         if frame.fresh:
             self.world.frame_enters(frame)
         if frame.error is not None:

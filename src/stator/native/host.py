@@ -197,12 +197,15 @@ class Host(World):
     # ---- calls ----------------------------------------------------------------------------------
 
     def call(self, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+        kind = type(function)
+        if kind is Method:
+            function, args = function.__func__, [function.__self__, *args]
+            kind = type(function)
+        elif kind is Builtin and type(function.__self__) in CONTENT_TYPES and function.__name__[0] != "_":
+            return call_python(self, f, function, args, kwargs)
         known = self.callers.get(id(function))
         if known is not None and known[0] is function:
             return known[1](self, f, function, args, kwargs)
-        kind = type(function)
-        if kind is Method:
-            return self.call(f, function.__func__, [function.__self__, *args], kwargs)
         caller = self.caller(function)
         if is_free(function.__self__) if kind is Builtin else kind in HASHED_BY_IDENTITY or issubclass(kind, type):
             self.callers[id(function)] = (function, caller)
@@ -520,6 +523,8 @@ def read_frame(host: Any, f: Frame, frame: Any, name: str) -> Any:
             one.drop()
 
 
+# Builtin types whose instances are constants, shadows or made inside: their methods work on nothing else.
+CONTENT_TYPES = frozenset({list, dict, set, tuple, str, bytes, int, float, frozenset, bytearray, bool, complex})
 HASHED_BY_IDENTITY = {
     Function,
     Builtin,

@@ -60,13 +60,13 @@ class TensorHost(Host):
         assert compiler is not None
         compiler.values["_is_compiling_flag"] = compiler.before["_is_compiling_flag"] = True
 
-    def frame_enters(self, f: Frame) -> None:
+    def function_enters(self, f: Frame, function: Any) -> None:
         self.registries.note(f.globals)
-        marks = _frames.instance_dict(f.function)
-        if f.code in EXCLUDED or (marks and marks.get("_torchdynamo_disable")):
-            name = getattr(marks.get("__wrapped__") if marks else None, "__qualname__", f.function.__qualname__)
+        marks = _frames.instance_dict(function)
+        if any(f.code is code for code in EXCLUDED) or (marks and marks.get("_torchdynamo_disable")):
+            name = getattr(marks.get("__wrapped__") if marks else None, "__qualname__", function.__qualname__)
             raise self.refuse("disabled-function", f"call of {name}", function=name)
-        super().frame_enters(f)
+        super().function_enters(f, function)
 
     def where(self) -> Any:
         """The user's stack for a node, formatted only when somebody reads it."""

@@ -42,6 +42,7 @@ class World:
         self.types: dict[int, TypeInfo] = {}
         self.guarded_types: dict[int, type] = {}
         self.inside_cells: dict[int, Any] = {}
+        self.plain_functions: dict[int, Any] = {}  # their frames start with nothing that comes from outside
         self.inside_functions: dict[int, Any] = {}
         self.inside_types: dict[int, type] = {}
         self.inside_namespaces: dict[int, Any] = {}
@@ -296,21 +297,31 @@ class World:
     def frame_enters(self, f: Frame) -> None:
         """A frame starts: defaults CPython bound by itself come through the door; own cells are inside."""
         function = f.function
+        if id(function) in self.plain_functions:
+            return
+        self.function_enters(f, function)
+        plain = True
+        if f.generator is not None:
+            plain = False
+            for slot in range(f.info.first_free):
+                if type(f.locals[slot]) is types.CellType:
+                    self.inside_cell(f.locals[slot])
+        if id(function) not in self.inside_functions:
+            if function.__defaults__:
+                self.enter_defaults(f, function)
+                plain = False
+            if function.__kwdefaults__:
+                self.enter_kwdefaults(f, function)
+                plain = False
+        if plain:
+            self.plain_functions[id(function)] = function
+
+    def function_enters(self, f: Frame, function: Any) -> None:
+        """The first frame of a function, or of one that needs a look each time."""
         if id(f.globals) not in self.namespaces:
             self.namespace(f.globals)
         if id(f.builtins) not in self.namespaces:
             self.namespace(f.builtins)
-        info = f.info
-        if f.generator is not None:
-            for slot in range(info.first_free):
-                if type(f.locals[slot]) is types.CellType:
-                    self.inside_cell(f.locals[slot])
-        if id(function) in self.inside_functions:
-            return
-        if function.__defaults__:
-            self.enter_defaults(f, function)
-        if function.__kwdefaults__:
-            self.enter_kwdefaults(f, function)
 
     def enter_defaults(self, f: Frame, function: Any) -> None:
         defaults = function.__defaults__
