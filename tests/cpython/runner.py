@@ -1,4 +1,4 @@
-"""Runs the tests of one of CPython's own test modules, each compiled as a full graph: `python -m tests.cpython.runner NAME`.
+"""Runs one of CPython's own test modules, each test compiled as a full graph: `python -m tests.cpython.runner NAME`.
 
 Prints one JSON object: the names of all tests, and for each that did not pass the reason. A test passes if its
 compiled method returns, twice, and its code object was captured and never executed by CPython.
