@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import subprocess
 import sys
 import threading
@@ -118,6 +119,33 @@ def test_debug_allocator() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[0.0, 0.0, 1.0, 3.0, 6.0]"
+
+
+def test_interruption_during_capture() -> None:
+    """KeyboardInterrupt in the middle of a capture comes out, and everything is as before."""
+    state: list[int] = []
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        state.append(1)
+        for i in range(10**9):
+            x = x + i
+        return x
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    compiled = stator.compile(f, backend="eager")
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 1.0)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            compiled(torch.ones(1))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert state == []
+    assert gc.isenabled()
+    assert not stator.is_compiling()
+    assert stator.compile(lambda x: x + 1, backend="eager", fullgraph=True)(torch.ones(1)) == 2
 
 
 def test_globals_are_as_before_when_capture_fails() -> None:

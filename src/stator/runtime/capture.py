@@ -113,6 +113,8 @@ class Capture:
             with compiling(), recorder:
                 returned, result = host.ambient.context.run(self.interpret)
             host.registries.restore()
+            if not returned and not isinstance(result, (Exception, SystemExit, GeneratorExit)):
+                raise result  # an interruption from outside, such as KeyboardInterrupt: nothing has happened yet
             if not returned:  # the program raised: it does so again, by itself
                 events.emit("skip", code=self.call.code, reason=f"{type(result).__name__} came out of the function")
                 return self.eager()
