@@ -274,6 +274,39 @@ static PyObject *type_new_noted(PyTypeObject *meta, PyObject *args, PyObject *kw
     return cls;
 }
 
+static int noting; /* captures of all threads that want new classes noted; guarded by the GIL */
+
+/* Give a metaclass and all of its subclasses the same tp_new: type.__new__ insists that they have the same. */
+static int swap_type_new(PyTypeObject *meta, newfunc old, newfunc new) {
+    if (meta->tp_new == old) {
+        meta->tp_new = new;
+    }
+    PyObject *derived = PyObject_CallMethod((PyObject *)&PyType_Type, "__subclasses__", "O", meta);
+    for (Py_ssize_t i = 0; derived && i < PyList_GET_SIZE(derived); i++) {
+        if (swap_type_new((PyTypeObject *)PyList_GET_ITEM(derived, i), old, new) < 0) {
+            Py_CLEAR(derived);
+        }
+    }
+    Py_XDECREF(derived);
+    return derived ? 0 : -1;
+}
+
+/* note_classes(on): from now on, or no longer, classes made inside a span are noted as inside. */
+static PyObject *note_classes(PyObject *module, PyObject *on) {
+    int before = noting;
+    noting += PyObject_IsTrue(on) ? 1 : -1;
+    int failed = 0;
+    if (before == 0 && noting == 1) {
+        failed = swap_type_new(&PyType_Type, type_new, type_new_noted);
+    } else if (noting == 0) {
+        failed = swap_type_new(&PyType_Type, type_new_noted, type_new);
+    }
+    if (failed) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 /* watch_type(cls): route native attribute access on its instances through stator while a span is open. */
 static PyObject *watch_type(PyObject *module, PyObject *cls) {
     if (!PyType_Check(cls)) {
@@ -359,6 +392,7 @@ PyMethodDef stator_slots_methods[] = {
     {"original_setattr", (PyCFunction)(void (*)(void))original_setattr, METH_FASTCALL, "original_setattr(obj, name[, value])"},
     {"is_python_class", is_python_class, METH_O, "whether a class was made in Python"},
     {"watch_type", watch_type, METH_O, "route native attribute access on instances through stator"},
+    {"note_classes", note_classes, METH_O, "note_classes(on): classes made inside a span are noted as inside"},
     {"unwatch_type", unwatch_type, METH_O, "undo watch_type"},
     {"set_callbacks", set_callbacks, METH_VARARGS, "set_callbacks(read, write) for watched types"},
     {"descr_get", (PyCFunction)(void (*)(void))descr_get, METH_FASTCALL, "descr_get(descriptor, obj or None, cls)"},
@@ -373,7 +407,6 @@ int stator_slots_ready(PyObject *module) {
     module_read = PyModule_Type.tp_getattro;
     PyModule_Type.tp_getattro = read_module;
     type_new = PyType_Type.tp_new;
-    PyType_Type.tp_new = type_new_noted;
     PyGen_Type.tp_finalize = finalize_generator;
     PyCoro_Type.tp_finalize = finalize_generator;
     PyAsyncGen_Type.tp_finalize = finalize_generator;

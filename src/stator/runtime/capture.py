@@ -149,6 +149,7 @@ class Capture:
         if type(function) is types.MethodType:
             positional = (host.enter_const(function.__self__), *positional)
             function = function.__func__
+        _frames.note_classes(True)
         if host.gc_enabled:
             gc.disable()  # collections would run finalizers of strangers as part of the captured program
         try:
@@ -158,6 +159,7 @@ class Capture:
         except Exception as error:
             raise InternalError(f"{type(error).__name__}: {error}") from error
         finally:
+            _frames.note_classes(False)
             if host.gc_enabled_before:
                 gc.enable()
 
