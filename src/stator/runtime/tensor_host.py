@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from stator.guards import path as paths
 from stator.guards.check import LEN, NO_HOOKS, TENSOR
 from stator.guards.path import Path
 from stator.guards.tensor_spec import TensorSpec
-from stator.native.host import CALLERS, READERS, WRITERS, Host, call_python, standin
+from stator.native.host import CALLERS, READERS, STANDINS, WRITERS, Host, call_python, standin
 from stator.native.warn import Registries
 from stator.runtime.compiling import EXCLUDED_ALONE, EXCLUDED_WITH_CALLEES, is_compiling
 from stator.runtime.tensor_attributes import read_tensor, write_tensor
@@ -56,6 +57,7 @@ class TensorHost(Host):
         super().__init__()
         self.recorder = Recorder(self.where, refused)
         self.registries = Registries()
+        ignore_bookkeeping(sys.modules.get(self.bookkeeping))
         compiler = self.namespace(vars(torch.compiler))
         assert compiler is not None
         compiler.values["_is_compiling_flag"] = compiler.before["_is_compiling_flag"] = True
@@ -143,6 +145,12 @@ class TensorHost(Host):
         if namespace is None:
             namespace = self.namespaces[id(real)] = Namespace(self, real, real, path, by_attribute=False)
         return namespace
+
+
+def ignore_bookkeeping(module: Any) -> None:
+    """Once torch.compile was used, `nn.Module.__init__` notes new modules for it: nothing the program can observe."""
+    if module is not None:
+        STANDINS.setdefault(module.GenerationTracker.tag.__func__, answer(None))
 
 
 def enter_tensor(world: World, tensor: torch.Tensor, path: Path) -> Any:

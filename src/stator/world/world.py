@@ -33,6 +33,7 @@ class World:
     """Records, namespaces, types and cells of one capture."""
 
     harmless = HARMLESS
+    bookkeeping = "torch._dynamo.mutation_guard"  # counts modules for another compiler; no part of any program
 
     def __init__(self) -> None:
         self.guards = GuardSet()
@@ -150,7 +151,7 @@ class World:
         return id(cls) in self.inside_types
 
     def guard_type(self, cls: type) -> None:
-        if id(cls) in self.guarded_types:
+        if id(cls) in self.guarded_types or cls.__module__ == self.bookkeeping:
             return
         self.guarded_types[id(cls)] = cls
         version = _entry.type_version(cls)
