@@ -9,7 +9,7 @@ from typing import Any
 from stator import _frames
 from stator.frame import Frame, native
 from stator.guards.check import KEYS
-from stator.native.host import Host, call_python, decided, standin
+from stator.native.host import Host, standin
 
 
 @standin(sys.__excepthook__)
@@ -44,8 +44,3 @@ def rendered(host: Host, f: Frame, error: BaseException, traceback: Any) -> str:
         host.displaying = displaying
     return buffer.getvalue()
 
-
-@standin(io.open)
-def stand_open(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    """Only C may open a file, to show source lines of a traceback."""
-    return (call_python if host.displaying else decided)(host, f, function, args, kwargs)

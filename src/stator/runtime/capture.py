@@ -26,6 +26,7 @@ from stator.guards.guardset import GuardSet
 from stator.guards.path import Path
 from stator.guards.state import snapshot
 from stator.native import (  # noqa: F401 - rows
+    files,
     locks,
     logs,
     standins,

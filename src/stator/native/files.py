@@ -1,0 +1,52 @@
+"""Files: one that is only read may be read while capturing; its identity, size and time of change are guarded."""
+
+from __future__ import annotations
+
+import io
+import operator
+import os
+import stat
+from typing import Any
+
+from stator.frame import Frame
+from stator.guards import path as paths
+from stator.guards.check import EQ
+from stator.native.host import Host, call_python, standin
+
+FACTS = ("st_ino", "st_dev", "st_size", "st_mtime_ns")
+READERS = {name: operator.attrgetter(name) for name in FACTS}
+NAMES = ("file", "mode", "buffering", "encoding", "errors", "newline", "closefd", "opener")
+
+
+@standin(io.open)
+def stand_open(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if host.displaying:  # C shows source lines of a traceback
+        return call_python(host, f, function, args, kwargs)
+    given = dict(zip(NAMES, args, strict=False)) | (kwargs or {})
+    file, mode = given.get("file"), given.get("mode", "r")
+    reads = type(file) is str and type(mode) is str and set(mode) <= set("rbtU")
+    if not reads or given.get("opener") is not None:
+        raise host.refuse("native-effect", f"open({file!r}, {mode!r})", function="open")
+    if not guard_file(host, file):
+        raise host.refuse("native-impure", f"open({file!r}): not a regular file", function="open")
+    return call_python(host, f, function, args, kwargs)
+
+
+def guard_file(host: Host, name: str) -> bool:
+    """Guard that the file is the one it is now, unchanged; False if it is none that could be."""
+    try:
+        now = os.stat(name)
+    except OSError:
+        return False
+    if not stat.S_ISREG(now.st_mode):
+        return False
+    if not os.path.isabs(name):
+        guard_facts(host, os.curdir, os.stat(os.curdir), ("st_ino", "st_dev"))
+    guard_facts(host, name, now, FACTS)
+    return True
+
+
+def guard_facts(host: Host, name: str, now: os.stat_result, facts: tuple[str, ...]) -> None:
+    path = paths.const(name).part("stat", os.stat)
+    for fact in facts:
+        host.guards.add(path.part(fact, READERS[fact]), EQ, getattr(now, fact), host.origin())

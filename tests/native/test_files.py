@@ -1,0 +1,44 @@
+"""Files that are only read are read while capturing, and guarded."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+import stator
+
+
+def test_reading_is_captured_and_guarded(tmp_path: Path) -> None:
+    file = tmp_path / "numbers.txt"
+    file.write_text("1\n2\n")
+    name = str(file)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        with open(name) as lines:  # noqa: PTH123
+            return x + sum(int(line) for line in lines)
+
+    compiled = stator.compile(f, backend="eager", fullgraph=True)
+    assert compiled(torch.zeros(1)) == 3
+    assert compiled(torch.zeros(1)) == 3
+    assert stator.stats()["recompiles"] == 0
+    file.write_text("10\n20\n")
+    assert compiled(torch.zeros(1)) == 30
+    os.utime(file, ns=(0, 0))
+    assert compiled(torch.zeros(1)) == 30
+
+
+@pytest.mark.parametrize("mode", ["w", "a", "r+", "x"])
+def test_writing_is_not_captured(tmp_path: Path, mode: str) -> None:
+    name = str(tmp_path / "out")
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        with open(name, mode):  # noqa: PTH123
+            return x
+
+    with pytest.raises(stator.Unsupported) as caught:
+        stator.compile(f, backend="eager", fullgraph=True)(torch.zeros(1))
+    assert caught.value.break_id == "native-effect"
+    assert not os.path.exists(name)  # noqa: PTH110
