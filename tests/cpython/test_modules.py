@@ -15,7 +15,6 @@ KNOWN: dict[str, dict[str, str]] = {
     "test_keywordonlyarg": {},
     "test_named_expressions": {},
     "test_patma": {
-        "TestCompiler.test_refleaks": "reference counts",
         "TestInheritance.test_late_registration_mapping": "registers with an outside ABC",
         "TestInheritance.test_late_registration_sequence": "registers with an outside ABC",
         **{

@@ -27,7 +27,7 @@ def stand_open(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any
     reads = type(file) is str and type(mode) is str and set(mode) <= set("rbtU")
     if not reads or given.get("opener") is not None:
         raise host.refuse("native-effect", f"open({file!r}, {mode!r})", function="open")
-    if not guard_file(host, file):
+    if not guard_file(host, str(file)):
         raise host.refuse("native-impure", f"open({file!r}): not a regular file", function="open")
     return call_python(host, f, function, args, kwargs)
 
