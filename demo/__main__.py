@@ -7,6 +7,7 @@ import os
 import statistics
 import time
 import timeit
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -168,6 +169,7 @@ def show(rows: Sequence[Row]) -> str:
 
 
 def main() -> None:
+    warnings.filterwarnings("ignore", message="dynamo_pgo")
     torch.manual_seed(0)
     config = Config()
     model = GPT(config)
