@@ -45,14 +45,12 @@ PURE_MODULES = frozenset(
         "decimal",
         "_datetime",
         "datetime",
-        "time_struct",
         "enum",
         "_typing",
         "typing",
         "copy",
         "copyreg",
         "_random",
-        "_thread_local",
         "fractions",
         "numbers",
         "_csv",
@@ -60,7 +58,6 @@ PURE_MODULES = frozenset(
         "pickle",
         "_codecs",
         "codecs",
-        "_io_memory",
         "_md5",
         "_sha1",
         "_sha256",
@@ -72,7 +69,6 @@ PURE_MODULES = frozenset(
         "contextvars",
         "errno",
         "_symtable",
-        "atexit_none",
         "_ast",
         "ast",
         "_tokenize",
@@ -84,9 +80,6 @@ PURE_MODULES = frozenset(
         "_bootlocale",
         "_elementtree",
         "reprlib",
-        "genericalias",
-        "mmap_none",
-        "_testcapi_none",
     ]
 )
 
@@ -133,7 +126,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("_imp", "lock_held"): "run",
     ("posix", "fspath"): "run",
     ("posix", "getpid"): "run",
-    ("_locale", "localeconv"): "run",
+    ("_locale", "localeconv"): "native-impure",
     ("_locale", "setlocale"): "native-effect",
     ("_codecs", "register"): "native-effect",
     ("_codecs", "unregister"): "native-effect",
@@ -165,8 +158,6 @@ EXCEPTIONS |= dict.fromkeys(
 
 # Modules whose lru_caches hold immutable values that depend on the arguments alone.
 VALUE_CACHES = frozenset({"typing", "re", "fnmatch", "statistics", "decimal", "_pydecimal", "fractions", "colorsys"})
-
-FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec", "super", "_getframe", "globals"})
 
 # C types whose outside instances never change: their methods may run on them.
 IMMUTABLE_OUTSIDE = frozenset(

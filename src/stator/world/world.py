@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
 from typing import Any
 
 from stator import _entry, _frames
@@ -55,7 +54,6 @@ class World:
         self.identities = Identities(self)
         self.classes = ClassContents()
         self.audit = Audit(self) if AUDITING else None
-        self.enter_tensor: Callable[[World, Any, Path], Any] | None = None
 
     # ---- where we are ---------------------------------------------------------------------------
 
