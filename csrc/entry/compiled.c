@@ -133,10 +133,11 @@ call_miss(Compiled *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwn
     return result;
 }
 
-static PyObject *
-compiled_vectorcall(Compiled *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+/* One entry's result, which may be a Tail. */
+PyObject *
+compiled_enter(PyObject *compiled, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    Compiled *self = (Compiled *)compiled;
     PyObject *result;
     for (Py_ssize_t i = 0; i < self->count; i++) {
         if (try_entry(self, i, args, nargs, kwnames, &result)) {
@@ -144,6 +145,13 @@ compiled_vectorcall(Compiled *self, PyObject *const *args, size_t nargsf, PyObje
         }
     }
     return call_miss(self, args, nargs, kwnames);
+}
+
+static PyObject *
+compiled_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    PyObject *result = compiled_enter(self, args, PyVectorcall_NARGS(nargsf), kwnames);
+    return result != NULL && !Py_IS_TYPE(result, &Tail_Type) ? result : tail_settle(result);
 }
 
 /* Copies what functools.wraps would, so that the object introduces itself as the function. */
@@ -182,7 +190,7 @@ compiled_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (self == NULL) {
         return NULL;
     }
-    self->vectorcall = (vectorcallfunc)compiled_vectorcall;
+    self->vectorcall = compiled_vectorcall;
     self->function = Py_NewRef(function);
     self->miss = Py_NewRef(miss);
     self->dict = PyDict_New();

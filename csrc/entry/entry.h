@@ -148,6 +148,13 @@ PyObject *state_set_twin(PyObject *module, PyObject *function);
 int function_modes_off(void);
 void function_modes_restore(int before);
 
+/* compiled.c, tail.c */
+extern PyTypeObject Tail_Type;
+PyObject *compiled_enter(PyObject *compiled, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *tail_settle(PyObject *result);
+PyObject *tail_new(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *tail_set_runner(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+
 /* distinct.c */
 Distinct *distinct_new(PyObject *key, int32_t slots);
 bool distinct_check(Distinct *distinct, const Scratch *scratch);

@@ -71,6 +71,8 @@ static PyMethodDef functions[] = {
     {"set_tensor_twin", tensor_set_twin, METH_O, "set_tensor_twin(function): answers TENSOR where C cannot"},
     {"state_words", state_words, METH_NOARGS, "state_words() -> torch's state as bytes, None if it cannot be read in C"},
     {"set_state_twin", state_set_twin, METH_O, "set_state_twin(function): answers STATE where C cannot"},
+    {"tail", (PyCFunction)(void (*)(void))tail_new, METH_FASTCALL, "tail(step, state, edges, owner, *carried)"},
+    {"set_step_runner", (PyCFunction)(void (*)(void))tail_set_runner, METH_FASTCALL, "set_step_runner(runner, cleaner)"},
     {NULL},
 };
 
@@ -115,7 +117,8 @@ connect_torch(void)
 PyMODINIT_FUNC
 PyInit__entry(void)
 {
-    if (verify_ordered() < 0 || connect_torch() < 0 || PyType_Ready(&Program_Type) < 0 || PyType_Ready(&Compiled_Type) < 0) {
+    if (verify_ordered() < 0 || connect_torch() < 0 || PyType_Ready(&Program_Type) < 0 || PyType_Ready(&Compiled_Type) < 0
+        || PyType_Ready(&Tail_Type) < 0) {
         return NULL;
     }
     PyObject *module = PyModule_Create(&definition);

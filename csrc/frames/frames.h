@@ -26,6 +26,7 @@ typedef struct Thread {
     PyObject *frame_type; /* subclass of Frame to instantiate; borrowed */
     PyObject *inside_types; /* id -> class made during this capture; borrowed */
     PyObject *abandoned;  /* stator's own exception on its way out; strong or NULL */
+    PyObject *below;      /* who takes the frames below a break, NULL: nobody; borrowed */
     int user_recursion;   /* recursion budget of the captured program */
     char *stack_limit;    /* lowest C stack address interpretation may reach */
 } Thread;
@@ -58,6 +59,8 @@ int stator_frame_ready(PyObject *module);
 int stator_slots_ready(PyObject *module);
 int stator_identities_ready(PyObject *module);
 int stator_calls_ready(PyObject *module);
+int stator_below_ready(PyObject *module);
+PyObject *stator_below(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag);
 int stator_asked(void); /* native code runs for a captured program, so stator's callbacks are to be asked */
 PyObject *stator_ask(PyObject *callback, PyObject *first, PyObject *second, PyObject *third);
 PyObject *stator_vectorcall(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames);

@@ -157,7 +157,7 @@ static PyObject *interpret(PyThreadState *ts, _PyInterpreterFrame *raw) {
 
 static PyObject *hook(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag) {
     if (!stator_thread.armed) {
-        return _PyEval_EvalFrameDefault(ts, raw, throwflag);
+        return stator_thread.below ? stator_below(ts, raw, throwflag) : _PyEval_EvalFrameDefault(ts, raw, throwflag);
     }
     intptr_t mark = code_mark(raw->f_code);
     if (mark == CODE_TRANSPARENT) {

@@ -244,6 +244,12 @@ _ROWS = (
         "{function} has no Python frame of its own.",
         "Compile the Python function that calls it.",
     ),
+    Break(
+        "forced-break",
+        "a break that a test asked for",
+        "STATOR_FORCE_BREAK is set.",
+        "Unset STATOR_FORCE_BREAK.",
+    ),
     # The compiler itself.
     Break(
         "recompile-limit",

@@ -30,7 +30,7 @@ def forget_tracebacks() -> None:
 class Frame(_frames.Frame):
     """A CPython frame plus the evaluation stack; created by the hook."""
 
-    __slots__ = ("builtins_", "globals_", "info", "kwnames", "locals", "names_", "result", "stack", "world")
+    __slots__ = ("called", "direct", "info", "kwnames", "locals", "result", "serial", "stack", "steps", "tail", "world")
 
     stack: list[Any]
     locals: list[Any]
@@ -38,6 +38,11 @@ class Frame(_frames.Frame):
     world: Any
     result: Any
     kwnames: tuple[str, ...]
+    serial: int  # number of this activation within the capture
+    steps: int  # instructions executed when the frame was given up
+    direct: bool  # started by an instruction of the frame below whose result is this frame's result
+    tail: int  # the unit whose instruction passes on the result of the Python function it calls
+    called: Any  # that function
 
 
 def throw(frame: Frame, error: BaseException) -> Any:

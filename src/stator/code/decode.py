@@ -27,6 +27,7 @@ class CodeInfo:
 
     __slots__ = (
         "argcount",
+        "careful",
         "cells",
         "code",
         "fast",
@@ -34,6 +35,7 @@ class CodeInfo:
         "locals_at",
         "names",
         "ops",
+        "prefix",
         "protected",
         "silent",
         "slots",
@@ -53,6 +55,8 @@ class CodeInfo:
             + bool(code.co_flags & 0x08)  # **kwargs
         )
         self.protected = tuple(exception_table(code))
+        self.prefix = 0  # units in front of the user's own, in a resumed function
+        self.careful: list[tuple[Handler, Any, int]] | None = None  # see eval/careful.py
         self.names = [name for name, _, _ in units(code)]
         self.ops = [
             (handlers[name], tables.ARGUMENTS.get(name, tables.plain)(self, arg, following), following)

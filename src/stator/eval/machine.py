@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from stator._frames import FAILED
 from stator.code.decode import CodeInfo
 from stator.errors import StatorError
+from stator.eval.careful import careful_ops
 from stator.eval import ops_build, ops_call, ops_except, ops_generator, ops_names, ops_operate  # noqa: F401
 from stator.eval.opcodes import OPCODES
-from stator.frame import RERAISED, RETURN, Frame, Raised
+from stator.eval.forced import FORCED, forced_ops
+from stator.frame import RERAISED, RETURN, UNBOUND, Frame, Raised
 
 _infos: dict[int, CodeInfo] = {}
 
@@ -35,11 +38,53 @@ def replace_body(code: CodeType, body: Callable[[Frame], Any]) -> None:
     info.ops = [(handler, None, 0)] * len(info.ops)
 
 
-class Machine:
-    """Runs the frames of one capture against one world."""
+class Place(NamedTuple):
+    """Where one activation of a frame was when the capture was given up."""
 
-    def __init__(self, world: Any) -> None:
+    serial: int
+    steps: int
+    code: CodeType
+    unit: int
+    direct: bool
+
+
+class Stopped(StatorError):
+    """The capture has reached the place where it is to end; `frames` are the running ones, outermost first."""
+
+    def __init__(self, frames: list[Snapshot], handled: Any) -> None:
+        super().__init__("stopped")
+        self.frames = frames
+        self.handled = handled
+
+
+class Snapshot:
+    """The state of one frame that the rest of the program needs."""
+
+    __slots__ = ("code", "function", "globals", "locals", "stack", "unit")
+
+    def __init__(self, frame: Frame) -> None:
+        self.code = frame.code
+        self.function = frame.function
+        self.globals = frame.globals
+        self.unit = frame.lasti
+        self.locals = list(frame.locals)
+        self.stack = list(frame.stack)
+
+
+class Machine:
+    """Runs the frames of one capture against one world.
+
+    `stop` is the place at which to end instead of going on. `places` tells after a StatorError where every frame
+    was, innermost first.
+    """
+
+    def __init__(self, world: Any, root: Any = None, stop: Place | None = None) -> None:
         self.world = world
+        self.root = root
+        self.stop = stop
+        self.serial = 0
+        self.places: list[Place] = []
+        self.handled: Any = None  # the exception that the caller handles
 
     def interpret(self, frame: Frame) -> Any:
         """Called by the hook. Returns the value, or FAILED with `frame.error`; anything raised is stator's own."""
@@ -51,6 +96,22 @@ class Machine:
         del values
         frame.kwnames = ()
         frame.world = self.world
+        frame.tail = -1
+        frame.called = None
+        frame.steps = 0
+        frame.serial = self.serial = self.serial + 1
+        outer = frame.outer
+        if outer is None:
+            self.handled = frame.handled
+        frame.direct = frame.function is (self.root if outer is None else outer.called) and frame.generator is None
+        try:
+            return self.activate(frame)
+        except Exception:
+            if frame.steps:
+                self.places.append(Place(frame.serial, frame.steps, frame.code, frame.lasti, frame.direct))
+            raise
+
+    def activate(self, frame: Frame) -> Any:
         if frame.fresh:
             self.world.frame_enters(frame)
         if frame.error is not None:
@@ -59,17 +120,46 @@ class Machine:
                 return FAILED
         else:
             unit = frame.lasti + 1
-        return run(frame, unit)
+        ops = careful_ops(frame.info) if self.world.lazy else frame.info.ops
+        if self.stop is not None and self.stop.serial == frame.serial:
+            ops = stopping_ops(ops, self.stop.steps, self.handled)
+        elif FORCED and frame.direct:
+            ops = forced_ops(ops, frame)
+        return run(frame, unit, ops)
 
 
-def run(frame: Frame, unit: int) -> Any:
+def stopping_ops(ops: Any, steps: int, before: Any) -> Any:
+    """The same instructions; the one that would be executed as number `steps` ends the capture."""
+
+    def count(handler: Any, frame: Frame, arg: Any) -> Any:
+        nonlocal steps
+        steps -= 1
+        if steps == 0:
+            handled = frame.handled
+            raise Stopped(snapshots(frame), UNBOUND if handled is before else handled)
+        return handler(frame, arg)
+
+    return [(partial(count, handler), arg, following) for handler, arg, following in ops]
+
+
+def snapshots(frame: Frame | None) -> list[Snapshot]:
+    """The running frames, outermost first."""
+    found: list[Snapshot] = []
+    while frame is not None:
+        found.append(Snapshot(frame))
+        frame = frame.outer  # type: ignore[assignment]
+    return found[::-1]
+
+
+def run(frame: Frame, unit: int, ops: Any) -> Any:
     """Dispatch until the frame returns, yields or raises."""
-    ops = frame.info.ops
+    steps = 0
     while True:
         try:
             while True:
                 handler, arg, following = ops[unit]
                 frame.lasti = unit
+                steps += 1
                 jump = handler(frame, arg)
                 if jump is None:
                     unit = following
@@ -82,6 +172,9 @@ def run(frame: Frame, unit: int) -> Any:
             unit = unwind(frame, unit, silent=raised is RERAISED)
             if unit < 0:
                 return FAILED
+        except Exception:
+            frame.steps = steps
+            raise
 
 
 def leave(frame: Frame) -> Any:

@@ -16,6 +16,7 @@ SETITEM = operator.setitem
 
 @op("LOAD_ATTR")
 def load_attr(f: Frame, name: str) -> None:
+    f.tail = f.lasti
     f.stack[-1] = f.world.load_attr(f, f.stack[-1], name)
 
 
@@ -54,6 +55,7 @@ def call(f: Frame, count: int) -> None:
     else:
         function, args = first, stack[base + 1 :]
     del stack[base:]
+    f.tail = f.lasti
     names = f.kwnames
     if names:
         f.kwnames = ()
@@ -78,6 +80,7 @@ def call_function_ex(f: Frame, flags: int) -> None:
         kwargs = native(f, dict, kwargs)
     if kwargs and not all(isinstance(name, str) for name in kwargs):
         throw(f, TypeError("keywords must be strings"))
+    f.tail = f.lasti
     f.stack.append(f.world.call(f, function, list(args), kwargs))
 
 

@@ -10,6 +10,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from stator import _frames
@@ -20,6 +21,7 @@ from stator.guards.check import KEYS
 from stator.native import policy
 from stator.world import attributes
 from stator.world.door import by_identity, is_free
+from stator.world.lazy import forced
 from stator.world.thread_local import read_thread_local, write_thread_local
 from stator.world.world import World
 
@@ -218,7 +220,7 @@ class Host(World):
         except TypeError:
             row = None
         if row is not None:
-            return row
+            return row if row in PASSES_ON else partial(decisive, row)
         if self.recorder is not None and may_be_torch(kind) and self.recorder.takes(function):
             return call_torch
         row = CALLERS.get(id(kind))
@@ -309,10 +311,26 @@ class Host(World):
         """Let CPython's frames show the interpreter's locals."""
         lent, frame = [], f
         while frame is not None:
+            if self.lazy:
+                frame.locals[:] = [forced(self, value) for value in frame.locals]
             frame.put(frame.locals, [])
             lent.append(frame)
             frame = frame.outer
         return lent
+
+
+PASSES_ON: set[Caller] = set()  # stand-ins whose result is that of the Python function they call last
+
+
+def passes_on(row: Caller) -> Caller:
+    PASSES_ON.add(row)
+    return row
+
+
+def decisive(row: Caller, host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """A stand-in: what it calls is no part of the user's frames that a break could go on in."""
+    f.tail = -1
+    return row(host, f, function, args, kwargs)
 
 
 def may_be_torch(kind: type) -> bool:
@@ -322,6 +340,7 @@ def may_be_torch(kind: type) -> bool:
 
 def call_python(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """A Python function: CPython binds the arguments, and the frame arrives in the hook."""
+    f.called = function if f.tail == f.lasti else None
     if host.audit is not None:
         host.audit.check(function, args)
     result = _frames.native_apply(function, tuple(args), kwargs) if kwargs else run_native(function, *args)

@@ -15,6 +15,7 @@ from stator.emit.raw import ABSENT
 from stator.native.host import Host
 from stator.tensors.traced import TracedTensor
 from stator.world.door import fields_of
+from stator.world.lazy import Lazy
 
 
 class Assembly:
@@ -28,6 +29,8 @@ class Assembly:
 
     def resolve(self, obj: Any) -> str | None:
         """Objects that exist when the entry function runs: loads and graph outputs."""
+        if type(obj) is Lazy:
+            return self.load(obj.path)
         record = self.host.records.get(id(obj))
         if record is not None and (record.inner is obj or record.obj is obj):
             return self.load(record.path)

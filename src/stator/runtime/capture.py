@@ -14,9 +14,10 @@ import torch
 
 import stator
 from stator import _frames
-from stator.emit.plan import CannotRebuild
-from stator.errors import InternalError, StatorError, unsupported
-from stator.eval.machine import Machine
+from stator.emit.plan import CannotRebuild, Source
+from stator.emit.emitter import Emitter
+from stator.errors import InternalError, StatorError, Unsupported, unsupported
+from stator.eval.machine import Machine, Place, Stopped
 from stator.frame import Frame, forget_tracebacks
 from stator.graph.backends import compile_graph, refused
 from stator.graph.module import eager_callable
@@ -44,8 +45,11 @@ from stator.options import Options
 from stator.report import events
 from stator.runtime.assemble import Assembly
 from stator.runtime.compiling import compiling
+from stator.runtime.continuation import Break, Continuation
+from stator.runtime.tail import GoingOn, tail
 from stator.runtime.tensor_host import TensorHost
 from stator.world.class_contents import ClassContents
+from stator.world.lazy import Lazy
 
 _frames.set_own_folder(os.path.dirname(stator.__file__) + os.sep)
 
@@ -65,7 +69,7 @@ class Entry:
 
 
 class Call:
-    """The call being captured."""
+    """The call of a function, to be captured."""
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
         self.function = function
@@ -78,9 +82,62 @@ class Call:
         """The call itself, in CPython."""
         return self.function(*self.args, **self.kwargs)
 
+    def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        """Function, arguments and keyword arguments as the captured program sees them."""
+        entered = [enter_or_wait(host, value, paths.arg(i)) for i, value in enumerate(self.values)]
+        positional = tuple(entered[: len(self.args)])
+        keywords = dict(zip(self.names, entered[len(self.args) :], strict=True))
+        function = self.function
+        host.enter_const(function)
+        if type(function) is types.MethodType:
+            positional = (host.enter_const(function.__self__), *positional)
+            function = function.__func__
+        return function, positional, keywords
+
+    def eager_function(self) -> Callable[..., Any]:
+        """Takes `values` and runs the call in CPython."""
+        function, npos, names = self.function, len(self.args), self.names
+
+        def with_keywords(*values: Any) -> Any:
+            return function(*values[:npos], **dict(zip(names, values[npos:], strict=True)))
+
+        return with_keywords if names else function  # type: ignore[no-any-return]
+
     @property
     def code(self) -> types.CodeType | None:
         return code_of(self.function)
+
+
+class ResumedCall(Call):
+    """The rest of a call behind a break, to be captured."""
+
+    def __init__(self, continuation: Continuation, values: tuple[Any, ...]) -> None:
+        super().__init__(continuation.run, values, None)
+        self.continuation = continuation
+
+    def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        host.lazy = True
+        entered: list[Any] = []
+        for i, value in enumerate(self.values):
+            is_cell = type(value) is types.CellType
+            entered.append(host.enter(value, paths.arg(i)) if is_cell else Lazy(value, paths.arg(i)))
+        function, state = self.continuation.build(entered)
+        for made in self.continuation.functions(function, state):
+            host.inside_function(made)
+        return function, (state,), {}
+
+    @property
+    def code(self) -> types.CodeType | None:
+        return self.continuation.code
+
+
+def enter_or_wait(host: TensorHost, value: Any, path: Path) -> Any:
+    """The value as it enters, or not yet if nothing can be known about it: perhaps nobody looks at it."""
+    try:
+        return host.enter(value, path)
+    except Unsupported:
+        host.lazy = True
+        return Lazy(value, path)
 
 
 def code_of(function: Any) -> types.CodeType | None:
@@ -95,9 +152,11 @@ def code_of(function: Any) -> types.CodeType | None:
 class Capture:
     """Runs a call under the interpreter and assembles the entry."""
 
-    def __init__(self, call: Call, options: Options) -> None:
+    def __init__(self, call: Call, options: Options, stop: Place | None = None) -> None:
         self.call = call
         self.options = options
+        self.stop = stop
+        self.machine: Machine | None = None
         self.host = TensorHost(refused(options.backend))
         self.guards = self.host.guards
         self.classes = self.host.classes
@@ -105,8 +164,11 @@ class Capture:
         self.guards.call_shape(len(call.args), call.names)
         self.name = getattr(call.code, "co_name", "entry")
 
-    def entry(self) -> Entry:
-        """The entry; StatorError if the call cannot be captured."""
+    def entry(self, going_on: GoingOn | None = None) -> Entry:
+        """The entry; StatorError if the call cannot be captured.
+
+        With a place to stop at, `going_on` answers for a break what follows it.
+        """
         started = time.perf_counter()
         host, recorder = self.host, self.host.recorder
         result: Any = None
@@ -114,12 +176,22 @@ class Capture:
             with compiling(), recorder:
                 returned, result = host.ambient.context.run(self.interpret)
             host.registries.restore()
+            if self.stop is not None:
+                raise InternalError("the program did not come to the place of its break again")
             if not returned and not isinstance(result, (Exception, SystemExit, GeneratorExit)):
                 raise result  # an interruption from outside, such as KeyboardInterrupt: nothing has happened yet
             if not returned:  # the program raised: it does so again, by itself
                 events.emit("skip", code=self.call.code, reason=f"{type(result).__name__} came out of the function")
                 return self.eager()
             made = self.assemble(result)
+        except Stopped as stopped:
+            host.registries.restore()
+            found = Break(stopped.frames, stopped.handled)
+            stopped.frames.clear()
+            stopped.__traceback__ = None
+            assert going_on is not None
+            made = self.assemble(found, going_on)
+            found.values.clear()
         finally:
             result = None
             host.registries.restore()
@@ -131,30 +203,21 @@ class Capture:
 
     def eager(self) -> Entry:
         """Under the guards so far CPython runs the call."""
-        function, npos, names = self.call.function, len(self.call.args), self.call.names
-
-        def with_keywords(*values: Any) -> Any:
-            return function(*values[:npos], **dict(zip(names, values[npos:], strict=True)))
-
         loads = [paths.arg(i) for i in range(len(self.call.values))]
-        return Entry(self.guards, self.classes, loads, with_keywords if names else function, captured=False)
+        return Entry(self.guards, self.classes, loads, self.call.eager_function(), captured=False)
 
     def interpret(self) -> tuple[bool, Any]:
         """(True, result) or (False, exception) of the call."""
-        call, host = self.call, self.host
-        entered = [host.enter(value, paths.arg(i)) for i, value in enumerate(call.values)]
-        positional = tuple(entered[: len(call.args)])
-        keywords = dict(zip(call.names, entered[len(call.args) :], strict=True))
-        function = call.function
-        host.enter_const(function)
-        if type(function) is types.MethodType:
-            positional = (host.enter_const(function.__self__), *positional)
-            function = function.__func__
+        host = self.host
+        function, positional, keywords = self.call.enter(host)
+        self.machine = Machine(host, first_function(function), self.stop)
         _frames.note_classes(True)
         if host.gc_enabled:
             gc.disable()  # collections would run finalizers of strangers as part of the captured program
         try:
-            return _frames.capture(Machine(host).interpret, Frame, host.inside_types, function, positional, keywords)
+            return _frames.capture(
+                self.machine.interpret, Frame, host.inside_types, function, positional, keywords
+            )
         except StatorError:
             raise
         except Exception as error:
@@ -164,24 +227,25 @@ class Capture:
             if host.gc_enabled_before:
                 gc.enable()
 
-    def assemble(self, result: Any) -> Entry:
-        """Graph, effects and result become the entry function."""
+    def assemble(self, result: Any, going_on: GoingOn | None = None) -> Entry:
+        """Graph, effects and result become the entry function; the result may be a Break."""
         host = self.host
         host.settle_modules()
         for change, arguments in [*host.ambient.changes(), *host.recorder.state_effects()]:
             host.defer(change, list(arguments), None)
         assembly = Assembly(host)
         try:
-            assembly.write(None, []).value(result)
+            outcome(assembly.write(None, []), result, None)
         except CannotRebuild as error:
+            self.unmade = type(error.obj)
             raise unsupported("cannot-rebuild", str(error), type=type(error.obj).__name__) from error
         host.identities.guard(assembly.written, torch.Tensor)
         graph, inputs = self.compile_graph(assembly)
         emitter = assembly.write(graph, inputs)
-        emitter.value(result)
+        returned = outcome(emitter, result, going_on)
         params = [f"l{i}" for i in range(len(assembly.loads))]
         name = self.name if self.name.isidentifier() else "entry"
-        function = emitter.function(name, params, result)
+        function = emitter.function(name, params, returned)
         self.classes.refresh(self.guards)  # a backend may have patched classes and put them back
         guards = self.guards
         events.emit("guards", name=name, count=len(guards), text=lambda: "\n".join(guards.describe([])))
@@ -206,6 +270,19 @@ class Capture:
         if written and options.backend != "eager":
             function = guarded(function, eager_callable(module), written)
         return function, loads
+
+
+def outcome(emitter: Emitter, result: Any, going_on: GoingOn | None) -> Source:
+    """The expression that the entry function returns."""
+    return tail(emitter, result, going_on) if type(result) is Break else emitter.value(result)
+
+
+def first_function(function: Any) -> Any:
+    """The Python function whose frame comes first when this is called, and whose result is the result."""
+    if type(function) is types.FunctionType:
+        return function
+    method = _frames.type_lookup(type(function), "__call__")
+    return method if type(method) is types.FunctionType else None
 
 
 def check_survivors(recorder: Any) -> None:

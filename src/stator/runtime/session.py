@@ -1,4 +1,4 @@
-"""One `compile()` call: its cache, and what happens when no entry fits."""
+"""One `compile()` call: its caches, and what happens when no entry fits."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ from stator import _entry, _frames
 from stator.errors import RecompileLimit, StatorError
 from stator.options import Options
 from stator.report import events
-from stator.runtime.capture import Call, Capture, Entry, code_of
+from stator.runtime.below import Below
+from stator.runtime.capture import Call, Capture, Entry, ResumedCall, code_of
+from stator.runtime.continuation import Break, Continuation, break_place
+from stator.runtime.tail import GoingOn
+from stator.runtime.tracebacks import collapse
 
 SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()
+_entry.set_step_runner(_frames.below, collapse)
 
 
 def make_compiled(function: Callable[..., Any], options: Options) -> Any:
@@ -29,32 +34,31 @@ def reset() -> None:
         session.reset()
 
 
-class Session:
-    """The function, its options, and the entries made for it so far."""
+class Cache:
+    """The entries of one function, or of one place behind a break."""
 
-    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+    def __init__(self, session: Session, function: Callable[..., Any]) -> None:
+        self.session = session
         self.function = function
-        self.options = options
         self.compiled = _entry.Compiled(function, self.miss)
-        functools.update_wrapper(self.compiled, function)
-        self.lock = threading.RLock()
         self.entries: list[Entry] = []
         self.warned = False
-        SESSIONS.add(self)
 
     def reset(self) -> None:
         """Forget all entries."""
-        with self.lock:
-            self.compiled.clear()
-            self.entries.clear()
-            self.warned = False
+        self.compiled.clear()
+        self.entries.clear()
+        self.warned = False
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Call:
+        return Call(self.function, args, kwargs)
 
     def miss(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
         """No entry fits: make one and run it, or run the call in CPython."""
-        call = Call(self.function, args, kwargs)
+        call = self.call(args, kwargs)
         if _frames.capturing():
             return call.run()
-        with self.lock:
+        with self.session.lock:
             ready = self.fitting(call)
             if ready is None:
                 if self.entries and not self.may_recompile(call):
@@ -77,36 +81,58 @@ class Session:
 
     def may_recompile(self, call: Call) -> bool:
         """Report why; after too many compilations: say which guards kept failing, once."""
+        options = self.session.options
         failures = [entry.guards.first_failure(call.values, call.names) for entry in self.entries]
         reasons = [failure.sentence for failure in failures if failure is not None]
-        if len(self.entries) < self.options.recompile_limit:
-            events.emit("recompile", code=code_of(self.function), reasons=reasons)
+        if len(self.entries) < options.recompile_limit:
+            events.emit("recompile", code=call.code, reasons=reasons)
             return True
         name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
         text = "\n  ".join([f"{name} was compiled {len(self.entries)} times (recompile_limit)", *reasons])
-        if self.options.fullgraph:
+        if options.fullgraph:
             raise RecompileLimit("recompile-limit", text)
-        events.emit("skip", code=code_of(self.function), reason=text, break_id="recompile-limit")
+        events.emit("skip", code=call.code, reason=text, break_id="recompile-limit")
         if not self.warned:
             self.warned = True
             warnings.warn(f"stator runs this function eagerly from now on: {text}", RuntimeWarning, stacklevel=4)
         return False
 
     def add(self, call: Call) -> tuple[Entry, Any]:
-        """Capture the call; what cannot be is an error with fullgraph, else CPython's under the guards so far."""
-        capture = Capture(call, self.options)
+        """Capture the call, up to its first break where there is one; an error with fullgraph."""
+        capture = Capture(call, self.session.options)
         try:
             entry = capture.entry()
         except StatorError as error:
-            if self.options.fullgraph:
+            if self.session.options.fullgraph:
                 raise
-            known = {"break_id": getattr(error, "break_id", None), "location": getattr(error, "location", None)}
-            events.emit("skip", code=call.code, reason=str(error), **known)
-            entry = capture.eager()
+            entry = self.until_break(capture, error)
         program = entry.program()
         self.entries.append(entry)
         self.compiled.append(program, entry.function)
         return entry, program
+
+    def until_break(self, capture: Capture, error: StatorError) -> Entry:
+        """Capture again, up to the instruction that cannot be; CPython runs what has no such place."""
+        known = {"break_id": getattr(error, "break_id", None), "location": getattr(error, "location", None)}
+        place = break_place(capture.machine.places if capture.machine is not None else [])
+        if place is not None:
+            again = Capture(capture.call, self.session.options, place)
+            try:
+                entry = again.entry(GoingOn(self.edges, self.session.below))
+            except StatorError as second:
+                error = second
+            else:
+                stack = getattr(error, "stack", ())
+                events.emit("break", code=capture.call.code, reason=str(error), stack=stack, **known)
+                return entry
+        events.emit("skip", code=capture.call.code, reason=str(error), **known)
+        return capture.eager()
+
+    def edges(self, found: Break) -> tuple[Any, ...]:
+        """What goes on behind a break, by edge."""
+        ways = found.ways()
+        made = {edge: self.session.continuation(key, make) for edge, (key, make) in ways.items()}
+        return tuple(made.get(edge) for edge in range(max(made, default=-1) + 1))
 
     def start(self, ready: tuple[Entry, Any], call: Call) -> Any:
         """First use of an entry: its guards must hold for the call it was made from."""
@@ -120,3 +146,43 @@ class Session:
             "error", text=f"a fresh entry of {call.code} does not accept the call it was captured from: {reason}"
         )
         return call.run()
+
+
+class ResumedCache(Cache):
+    """The entries of one place behind a break."""
+
+    def __init__(self, session: Session, continuation: Continuation) -> None:
+        super().__init__(session, continuation.run)
+        self.continuation = continuation
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Call:
+        return ResumedCall(self.continuation, args)
+
+
+class Session(Cache):
+    """The function, its options, and everything compiled for it so far."""
+
+    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+        self.options = options
+        self.lock = threading.RLock()
+        self.continuations: dict[tuple[Any, ...], ResumedCache] = {}
+        self.below = Below(self)
+        super().__init__(self, function)
+        functools.update_wrapper(self.compiled, function)
+        SESSIONS.add(self)
+
+    def reset(self) -> None:
+        with self.lock:
+            super().reset()
+            self.continuations.clear()
+            self.below.clear()
+
+    def continuation(self, key: tuple[Any, ...], make: Callable[[], Continuation]) -> Any:
+        """The compiled form of what goes on behind a break: one for each place."""
+        cache = self.continuations.get(key)
+        if cache is None:
+            cache = self.continuations[key] = ResumedCache(self, make())
+        return cache.compiled
+
+
+__all__ = ["Session", "code_of", "make_compiled", "reset"]

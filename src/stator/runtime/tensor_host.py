@@ -16,7 +16,7 @@ from stator.guards import path as paths
 from stator.guards.check import LEN, NO_HOOKS, TENSOR
 from stator.guards.path import Path
 from stator.guards.tensor_spec import TensorSpec
-from stator.native.host import CALLERS, READERS, STANDINS, WRITERS, Host, call_python, standin
+from stator.native.host import CALLERS, READERS, STANDINS, WRITERS, Host, call_python, passes_on, standin
 from stator.native.warn import Registries
 from stator.runtime.compiling import EXCLUDED_ALONE, EXCLUDED_WITH_CALLEES, is_compiling
 from stator.runtime.tensor_attributes import read_tensor, write_tensor
@@ -184,6 +184,7 @@ GLOBAL_HOOKS = [
 ]
 
 
+@passes_on
 @standin(torch.nn.Module._wrapped_call_impl, torch.nn.Module._call_impl)
 def call_module(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """A module without hooks is its forward."""

@@ -51,6 +51,8 @@ class World:
         self.touched: dict[int, Record] = {}  # outside instances written to, in first-write order
         self.shadow_fields: dict[int, tuple[Any, dict[Any, Any]]] = {}  # shadow -> (it, its attributes as imported)
         self.class_writes: dict[tuple[int, str], list[Any]] = {}
+        self.lazy = False  # whether values may be Lazy
+        self.breakable = 0  # instructions counted by eval/forced.py
         self.identities = Identities(self)
         self.classes = ClassContents()
         self.audit = Audit(self) if AUDITING else None
@@ -277,11 +279,15 @@ class World:
         """[cell, path, value before, value now] of a closure cell made before the capture."""
         known = self.cells.get(id(cell))
         if known is None:
-            index = slot - f.info.first_free
-            record = self.record_of(f.function)
-            path = record.path.get("__closure__").item(index)
-            known = self.enter_cell(cell, path)
+            known = self.enter_cell(cell, self.cell_path(f, cell, slot))
         return known
+
+    def cell_path(self, f: Frame, cell: Any, slot: int) -> Path:
+        record = self.records.get(id(cell))
+        if record is not None:
+            return record.path
+        closure = self.record_of(f.function).path.get("__closure__")
+        return closure.item(slot - f.info.first_free)
 
     def enter_cell(self, cell: Any, path: Path) -> list[Any]:
         content = _frames.cell_get(cell)

@@ -1,0 +1,122 @@
+/* Frames below a break: while an instruction runs in CPython, the Python functions it calls may be compiled too.
+   Armed by below() for exactly that span and thread; `owner` is a dict {address of a code object: what to call in
+   place of its frames, or None}, with a method decide(code) for those it does not know yet. */
+#include "frames.h"
+
+enum { FEW_ARGUMENTS = 24 };
+static PyObject *not_taken;   /* returned in place of a result: CPython runs the frame */
+static PyObject *disable_key; /* attribute of functions that are not to be compiled, nor what they call */
+static PyObject *decide_name;
+
+/* below(owner, function, argument): function(argument), with frames below going to the owner. */
+static PyObject *below(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    if (nargs != 3) {
+        PyErr_SetString(PyExc_TypeError, "below(owner, function, argument)");
+        return NULL;
+    }
+    PyObject *before = stator_thread.below;
+    stator_thread.below = PyDict_Check(args[0]) ? args[0] : NULL;
+    if (stator_thread.below) {
+        stator_hook_install();
+    }
+    PyObject *result = PyObject_CallOneArg(args[1], args[2]);
+    if (stator_thread.below) {
+        stator_hook_remove();
+    }
+    stator_thread.below = before;
+    return result;
+}
+
+static PyObject *run_plainly(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag, PyObject *owner) {
+    PyObject *before = stator_thread.below;
+    stator_thread.below = owner;
+    PyObject *result = _PyEval_EvalFrameDefault(ts, raw, throwflag);
+    stator_thread.below = before;
+    return result;
+}
+
+/* The owner's answer for a code object: borrowed, NULL on error. */
+static PyObject *look_up(PyObject *owner, PyCodeObject *code) {
+    PyObject *key = PyLong_FromVoidPtr(code);
+    if (!key) {
+        return NULL;
+    }
+    PyObject *found = PyDict_GetItemWithError(owner, key);
+    if (!found && !PyErr_Occurred()) {
+        stator_thread.below = NULL;
+        found = PyObject_CallMethodOneArg(owner, decide_name, (PyObject *)code);
+        stator_thread.below = owner;
+        if (found && PyDict_SetItem(owner, key, found) < 0) {
+            Py_CLEAR(found);
+        }
+        Py_XDECREF(found); /* the dict has it */
+    }
+    Py_DECREF(key);
+    return found;
+}
+
+/* Calls the owner's substitute with the function and its bound arguments. */
+static PyObject *substitute(PyObject *found, _PyInterpreterFrame *raw, int count) {
+    PyObject *few[FEW_ARGUMENTS + 2];
+    PyObject **values = count <= FEW_ARGUMENTS ? few : PyMem_Malloc((count + 2) * sizeof(PyObject *));
+    if (!values) {
+        return PyErr_NoMemory();
+    }
+    values[1] = (PyObject *)raw->f_func;
+    for (int i = 0; i < count; i++) {
+        values[i + 2] = raw->localsplus[i];
+    }
+    PyObject *result = PyObject_Vectorcall(found, values + 1, (size_t)(count + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    if (values != few) {
+        PyMem_Free(values);
+    }
+    return result;
+}
+
+PyObject *stator_below(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag) {
+    PyObject *owner = stator_thread.below;
+    PyCodeObject *code = raw->f_code;
+    int makes_generator = code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
+    int starts = raw->prev_instr < _PyCode_CODE(code) + code->_co_firsttraceable;
+    if (throwflag || makes_generator || !starts || !(code->co_flags & CO_OPTIMIZED) || frame_is_generator(raw)) {
+        return _PyEval_EvalFrameDefault(ts, raw, throwflag);
+    }
+    PyObject *marks = raw->f_func->func_dict;
+    if (stator_skip_code(code) || (marks && PyDict_Contains(marks, disable_key) == 1)) {
+        return run_plainly(ts, raw, throwflag, NULL);
+    }
+    PyObject *found = look_up(owner, code);
+    if (!found) {
+        return NULL;
+    }
+    if (found == Py_None) {
+        return _PyEval_EvalFrameDefault(ts, raw, throwflag);
+    }
+    int count = code->co_argcount + code->co_kwonlyargcount + ((code->co_flags & CO_VARARGS) != 0)
+                + ((code->co_flags & CO_VARKEYWORDS) != 0);
+    Py_INCREF(found);
+    stator_thread.below = NULL;
+    PyObject *result = substitute(found, raw, count);
+    stator_thread.below = owner;
+    Py_DECREF(found);
+    if (result == not_taken) {
+        Py_DECREF(result);
+        return _PyEval_EvalFrameDefault(ts, raw, throwflag);
+    }
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"below", (PyCFunction)(void (*)(void))below, METH_FASTCALL, "below(owner, function, argument)"},
+    {NULL},
+};
+
+int stator_below_ready(PyObject *module) {
+    not_taken = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
+    disable_key = PyUnicode_InternFromString("_torchdynamo_disable");
+    decide_name = PyUnicode_InternFromString("decide");
+    if (!not_taken || !disable_key || !decide_name || PyModule_AddObjectRef(module, "NOT_TAKEN", not_taken) < 0) {
+        return -1;
+    }
+    return PyModule_AddFunctions(module, methods);
+}

@@ -1,0 +1,81 @@
+"""Instructions for captures with lazy values: what an instruction looks at enters first, the rest stays outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stator.code.decode import CodeInfo, Handler, units
+from stator.code.windows311 import WINDOWS
+from stator.frame import Frame
+from stator.world.lazy import Lazy
+
+Positions = Callable[[int], tuple[int, ...]]
+
+
+def both_ends(arg: int) -> tuple[int, ...]:
+    return 1, arg + 1
+
+
+# Instructions that only move values, or whose operands are never lazy.
+MOVING = frozenset(
+    "NOP RESUME CACHE PRECALL KW_NAMES POP_TOP PUSH_NULL COPY SWAP LOAD_CONST LOAD_FAST LOAD_CLOSURE STORE_FAST DELETE_FAST"
+    " MAKE_CELL COPY_FREE_VARS JUMP_FORWARD JUMP_BACKWARD JUMP_BACKWARD_NO_INTERRUPT RETURN_GENERATOR".split()
+)
+
+# Instructions outside of the table of windows, or that look at some places of theirs only: depths from the top.
+PLACES: dict[str, Positions] = {
+    **dict.fromkeys(("LIST_APPEND", "SET_ADD", "LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE"), both_ends),
+    "MAP_ADD": lambda arg: (1, 2, arg + 2),
+    "WITH_EXCEPT_START": lambda arg: (1, 4),
+    "PUSH_EXC_INFO": lambda arg: (1,),
+    "POP_EXCEPT": lambda arg: (1,),
+    "RERAISE": lambda arg: (1, arg + 1),
+    "YIELD_VALUE": lambda arg: (1,),
+    "END_ASYNC_FOR": lambda arg: (1, 2),
+    "ASYNC_GEN_WRAP": lambda arg: (1,),
+}
+
+
+def careful_ops(info: CodeInfo) -> list[tuple[Handler, Any, int]]:
+    """The instructions of a code object in their careful form."""
+    if info.careful is None:
+        made = units(info.code)
+        info.careful = [
+            (careful(name, number, handler), arg, following)
+            for (name, number, _), (handler, arg, following) in zip(made, info.ops, strict=True)
+        ]
+    return info.careful
+
+
+def careful(name: str, number: int, handler: Handler) -> Handler:
+    if name in MOVING:
+        return handler
+    if name == "RETURN_VALUE":
+        return returning(handler)
+    places = PLACES[name](number) if name in PLACES else tuple(range(1, WINDOWS[name](number) + 1))
+    return entering(handler, places) if places else handler
+
+
+def entering(handler: Handler, places: tuple[int, ...]) -> Handler:
+    def enter_operands(f: Frame, arg: Any) -> int | None:
+        stack = f.stack
+        for depth in places:
+            value = stack[-depth]
+            if type(value) is Lazy:
+                stack[-depth] = value.force(f.world)
+        return handler(f, arg)
+
+    return enter_operands
+
+
+def returning(handler: Handler) -> Handler:
+    """The result may stay lazy where the interpreter or the entry function takes it."""
+
+    def leave(f: Frame, arg: Any) -> int | None:
+        value = f.stack[-1]
+        if type(value) is Lazy and not f.direct:
+            f.stack[-1] = value.force(f.world)
+        return handler(f, arg)
+
+    return leave

@@ -1,0 +1,284 @@
+"""Going on after a break: which instruction CPython executes, and the functions that resume every frame behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
+
+from stator import _frames
+from stator._frames import UNBOUND
+from stator.code import resume
+from stator.code.decode import units
+from stator.code.resume import Exits, Layout
+from stator.errors import InternalError
+from stator.eval.machine import Place, Snapshot, code_info
+
+CALL_RESULTS = {"CALL": 0, "CALL_FUNCTION_EX": 0, "LOAD_ATTR": 1}  # values still on the stack that the result replaces
+
+
+class Origin(NamedTuple):
+    """Where the code of a resumed frame comes from."""
+
+    made: CodeType
+    code: CodeType
+    prefix: int  # units in front of the original body
+    caller: int | None  # the instruction that the call in the prefix stands for
+
+
+_made: dict[tuple[Any, ...], CodeType] = {}  # one code object per place, bounded by the text of the program
+_origins: dict[int, Origin] = {}
+
+
+def resumed_code(code: CodeType, unit: int, layout: Layout, caller: int | None) -> CodeType:
+    key = (id(code), "resumed", unit, layout, caller)
+    if key not in _made:
+        code_info(code)  # keeps it alive
+        made, prefix = resume.resumed(code, unit, layout, caller)
+        _made[key] = made
+        _origins[id(made)] = Origin(made, code, prefix, caller)
+        code_info(made).prefix = prefix
+    return _made[key]
+
+
+def native_code(kind: Callable[..., CodeType], code: CodeType, unit: int, layout: Layout, level: int) -> CodeType:
+    key = (id(code), kind.__name__, unit, layout, level)
+    if key not in _made:
+        code_info(code)
+        _made[key] = made = kind(code, unit, layout, level)
+        _frames.mark_code(made, _frames.TRANSPARENT)
+    return _made[key]
+
+
+def origin_of(code: CodeType, unit: int) -> tuple[CodeType, int]:
+    """The user's code and the instruction in it that a place in a resumed frame stands for."""
+    known = _origins.get(id(code))
+    if known is None:
+        return code, unit
+    if unit >= known.prefix:
+        return known.code, unit - known.prefix
+    if known.caller is None:
+        raise InternalError("a break in the prefix of a resumed frame")
+    return known.code, known.caller
+
+
+def is_resumed(code: CodeType) -> bool:
+    return id(code) in _origins
+
+
+class FrameState:
+    """One frame at a break: where it is in the user's code, and the numbers of its values among those carried on."""
+
+    def __init__(self, snapshot: Snapshot, values: list[Any], innermost: bool) -> None:
+        self.code, self.unit = origin_of(snapshot.code, snapshot.unit)
+        self.globals = snapshot.globals
+        self.name = snapshot.function.__name__
+        self.qualname = snapshot.function.__qualname__
+        self.info = info = code_info(self.code)
+        locals_ = list(snapshot.locals)
+        if resume.slot_shift(self.code) and is_resumed(snapshot.code):
+            del locals_[0]
+        self.slots = resume.bound_slots(locals_, UNBOUND, info.first_free)
+        self.slot_values = [self.number(values, locals_[slot]) for slot in self.slots]
+        closure = snapshot.function.__closure__ or ()
+        self.closure = [self.number(values, cell) for cell in closure]
+        name = units(self.code)[self.unit][0]
+        self.window = resume.window_of(self.code, self.unit) if innermost else 0
+        stack = list(snapshot.stack)
+        if not innermost:
+            dropped = CALL_RESULTS[name]
+            del stack[len(stack) - dropped :]
+        self.stack = [-1 if value is UNBOUND else self.number(values, value) for value in stack]
+        self.handler = resume.handler_of(self.code, self.unit)
+        self.lasti = self.number(values, self.unit) if self.handler is not None and self.handler.lasti else None
+
+    @staticmethod
+    def number(values: list[Any], value: Any) -> int:
+        values.append(value)
+        return len(values) - 1
+
+    @property
+    def below(self) -> list[int]:
+        """The stack under what the breaking instruction takes."""
+        return self.stack[: len(self.stack) - self.window]
+
+    @property
+    def operands(self) -> list[int]:
+        return self.stack[len(self.stack) - self.window :]
+
+
+@dataclass(eq=False)
+class Piece:
+    """How one function of a continuation is made and called; numbers are those of the continuation's arguments."""
+
+    code: CodeType
+    globals: dict[str, Any]
+    name: str
+    qualname: str
+    closure: tuple[int, ...]
+    items: tuple[int, ...]  # of its state, without the inner call
+    stack: tuple[int, ...]  # the rest of its state: stack values from the top down
+    constant: FunctionType | None = None
+
+    def __post_init__(self) -> None:
+        if not self.closure:
+            self.constant = self.function(())
+
+    def function(self, values: Sequence[Any]) -> FunctionType:
+        if self.constant is not None:
+            return self.constant
+        closure = tuple(values[number] for number in self.closure)
+        made = FunctionType(self.code, self.globals, self.name, None, closure or None)
+        made.__qualname__ = self.qualname
+        return made
+
+
+def piece(frame: FrameState, code: CodeType, items: Sequence[int], stack: Sequence[int]) -> Piece:
+    present = tuple(number for number in reversed(stack) if number >= 0)
+    return Piece(code, frame.globals, frame.name, frame.qualname, tuple(frame.closure), tuple(items), present)
+
+
+def shape(stack: Sequence[int]) -> tuple[bool, ...]:
+    return tuple(number >= 0 for number in stack)
+
+
+class Continuation:
+    """The rest of all frames behind one way out of a breaking instruction.
+
+    Takes `results` values that the instruction left, then everything that was carried over the break.
+    """
+
+    def __init__(self, pieces: list[Piece], results: int, name: str, code: CodeType) -> None:
+        self.pieces = pieces
+        self.results = results
+        self.name = name
+        self.code = code
+
+    def build(self, values: Sequence[Any]) -> tuple[FunctionType, tuple[Any, ...]]:
+        """The outermost function and its argument."""
+        inner: tuple[Any, ...] = ()
+        for part in reversed(self.pieces):
+            state = (
+                *(values[number] for number in part.items),
+                *inner[::-1],
+                *(values[number] for number in part.stack),
+            )
+            inner = (part.function(values), state)
+        return inner  # type: ignore[return-value]
+
+    def functions(self, function: FunctionType, state: tuple[Any, ...]) -> Iterator[FunctionType]:
+        """The functions of a call that `build` made, outermost first."""
+        yield function
+        for part in self.pieces[:-1]:
+            state, function = state[len(part.items) : len(part.items) + 2]
+            yield function
+
+    def run(self, *values: Any) -> Any:
+        """The rest, in CPython."""
+        function, state = self.build(values)
+        return function(state)
+
+
+class Break:
+    """One break: the frames at it, everything they hold, and the ways to go on."""
+
+    def __init__(self, snapshots: list[Snapshot], handled: Any) -> None:
+        """`handled` is the exception being handled, UNBOUND if it is the one that the caller handles."""
+        self.values: list[Any] = []
+        last = len(snapshots) - 1
+        self.frames = [FrameState(snap, self.values, at == last) for at, snap in enumerate(snapshots)]
+        self.handled = -1 if handled is UNBOUND else FrameState.number(self.values, handled)
+        inner = self.frames[-1]
+        self.exits: Exits = resume.exits_of(inner.code, inner.unit)
+
+    # ---- the instruction itself -----------------------------------------------------------------
+
+    def step(self) -> list[Piece]:
+        """The functions that execute the breaking instruction inside frames that look like the user's."""
+        made = []
+        last = len(self.frames) - 1
+        for level, frame in enumerate(self.frames):
+            handled = self.handled >= 0 and level == 0
+            operands = frame.operands if level == last else []
+            layout = Layout(frame.slots, shape(operands), handled, calls=level != last)
+            kind = resume.single if level == last else resume.shell
+            code = native_code(kind, frame.code, frame.unit, layout, level)
+            items = [*frame.slot_values, *([self.handled] if handled else [])]
+            made.append(piece(frame, code, items, operands))
+        return made
+
+    # ---- what comes after -----------------------------------------------------------------------
+
+    def ways(self) -> dict[int, tuple[tuple[Any, ...], Callable[[], Continuation]]]:
+        """For each edge: a key that is equal where the continuation is, and how to make it."""
+        found: dict[int, tuple[tuple[Any, ...], Callable[[], Continuation]]] = {}
+        exits, inner, last = self.exits, self.frames[-1], len(self.frames) - 1
+        if exits.fall is not None:
+            found[resume.FALL] = self.way(last, exits.following, exits.fall, inner.below, exits.null)
+        if exits.jump is not None:
+            found[resume.JUMP] = self.way(last, exits.target, exits.jump, inner.below, False)
+        for level, frame in enumerate(self.frames):
+            if (row := frame.handler) is not None:
+                stack = [*frame.stack[: row.depth], *([] if frame.lasti is None else [frame.lasti])]
+                found[resume.THROW + level] = self.way(level, row.target, 1, stack, False)
+        return found
+
+    def way(
+        self, level: int, unit: int, results: int, below: list[int], null: bool
+    ) -> tuple[tuple[Any, ...], Callable[[], Continuation]]:
+        """Frames up to `level` go on, the innermost of them at `unit` with the results pushed."""
+        frames = self.frames[: level + 1]
+        key: list[Any] = [results, unit, null, tuple(below), self.handled >= 0]
+        for frame in frames:
+            key += [id(frame.code), id(frame.globals), frame.unit, frame.slots, shape(frame.stack), len(frame.closure)]
+        key.append(len(self.values))
+
+        def make() -> Continuation:
+            return self.continuation(frames, unit, results, below, null)
+
+        return tuple(key), make
+
+    def continuation(
+        self, frames: list[FrameState], unit: int, results: int, below: list[int], null: bool
+    ) -> Continuation:
+        pieces = []
+        for level, frame in enumerate(frames):
+            handled = self.handled >= 0 and level == 0
+            items = [*frame.slot_values, *([self.handled] if handled else [])]
+            innermost = level == len(frames) - 1
+            stack = below if innermost else frame.stack
+            stack = [number + results if number >= 0 else number for number in stack]
+            if innermost:
+                stack += [*([-1] * null), *range(results)]
+            layout = Layout(frame.slots, shape(stack), handled, calls=not innermost)
+            if innermost:
+                code = resumed_code(frame.code, unit, layout, None)
+            else:
+                following = units(frame.code)[frame.unit][2]
+                code = resumed_code(frame.code, following, layout, frame.unit)
+            part = piece(frame, code, [number + results for number in items], stack)
+            part.closure = tuple(number + results for number in part.closure)
+            pieces.append(part)
+        root = frames[0]
+        return Continuation(pieces, results, root.name, root.code)
+
+
+
+
+def break_place(places: Sequence[Place]) -> Place | None:
+    """The innermost instruction to break at: in a frame that all frames around it can go on after."""
+    direct: list[Place] = []
+    for place in reversed(places):
+        if not place.direct or not place.code.co_flags & OPTIMIZED:
+            break
+        direct.append(place)
+    for place in reversed(direct):
+        known = _origins.get(id(place.code))
+        code, unit = (place.code, place.unit) if known is None else (known.code, place.unit - known.prefix)
+        if unit >= 0 and resume.can_run_alone(code, unit):
+            return place
+    return None
+
+
+OPTIMIZED = 1  # a flag of code objects: locals live in slots

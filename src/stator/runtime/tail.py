@@ -1,0 +1,44 @@
+"""What an entry function returns at a break: the instruction to execute, and where each way out of it leads."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any, NamedTuple
+
+from stator import _entry
+from stator.emit.emitter import Emitter
+from stator.emit.plan import Source
+from stator.runtime.continuation import Piece
+
+
+class GoingOn(NamedTuple):
+    """Where a break leads: what goes on for each edge, and who takes the frames below the instruction."""
+
+    edges: Any  # Break -> tuple of Compiled or None, by edge
+    owner: Any
+
+
+def tail(emitter: Emitter, found: Any, going_on: GoingOn | None) -> Source:
+    """An expression for the Tail of a break; without `going_on` its values only are looked at."""
+    names = [emitter.value(value) for value in found.values]
+    if going_on is None:
+        return Source("None")
+    step = state = ""
+    for part in reversed(found.step()):
+        items = [names[number] for number in part.items]
+        items += [state, step] if step else []
+        items += [names[number] for number in part.stack]
+        state = f"({', '.join(items)}{',' if items else ''})"
+        step = function_source(emitter, part, names)
+    make = emitter.constant(_entry.tail, "tail")
+    edges = emitter.constant(going_on.edges(found), "edges")
+    owner = emitter.constant(going_on.owner, "owner")
+    return Source(f"{make}({', '.join([step, state, edges, owner, *names])})")
+
+
+def function_source(emitter: Emitter, part: Piece, names: list[Source]) -> str:
+    if part.constant is not None:
+        return emitter.constant(part.constant, f"step_{part.name}" if part.name.isidentifier() else "step")
+    cells = "".join(f"{names[number]}, " for number in part.closure)
+    parts = [emitter.constant(part.code, "code"), emitter.constant(part.globals, "globals"), repr(part.name), "None"]
+    return f"{emitter.constant(FunctionType, 'c_function')}({', '.join([*parts, f'({cells})'])})"
