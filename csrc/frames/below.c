@@ -8,10 +8,11 @@ static PyObject *not_taken;   /* returned in place of a result: CPython runs the
 static PyObject *disable_key; /* attribute of functions that are not to be compiled, nor what they call */
 static PyObject *decide_name;
 
-/* below(owner, function, argument): function(argument), with frames below going to the owner. */
+/* below(owner, function, argument) or below(owner, function, args, kwargs): the call, with frames below going to the
+   owner. */
 static PyObject *below(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    if (nargs != 3) {
-        PyErr_SetString(PyExc_TypeError, "below(owner, function, argument)");
+    if (nargs != 3 && nargs != 4) {
+        PyErr_SetString(PyExc_TypeError, "below(owner, function, argument) or below(owner, function, args, kwargs)");
         return NULL;
     }
     PyObject *before = stator_thread.below;
@@ -19,7 +20,8 @@ static PyObject *below(PyObject *module, PyObject *const *args, Py_ssize_t nargs
     if (stator_thread.below) {
         stator_hook_install();
     }
-    PyObject *result = PyObject_CallOneArg(args[1], args[2]);
+    PyObject *result = nargs == 3 ? PyObject_CallOneArg(args[1], args[2])
+                                  : PyObject_Call(args[1], args[2], args[3] == Py_None ? NULL : args[3]);
     if (stator_thread.below) {
         stator_hook_remove();
     }
@@ -78,7 +80,8 @@ PyObject *stator_below(PyThreadState *ts, _PyInterpreterFrame *raw, int throwfla
     PyCodeObject *code = raw->f_code;
     int makes_generator = code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
     int starts = raw->prev_instr < _PyCode_CODE(code) + code->_co_firsttraceable;
-    if (throwflag || makes_generator || !starts || !(code->co_flags & CO_OPTIMIZED) || frame_is_generator(raw)) {
+    if (throwflag || makes_generator || !starts || !(code->co_flags & CO_OPTIMIZED) || frame_is_generator(raw)
+        || stator_transparent_code(code)) {
         return _PyEval_EvalFrameDefault(ts, raw, throwflag);
     }
     PyObject *marks = raw->f_func->func_dict;

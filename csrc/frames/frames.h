@@ -54,6 +54,7 @@ PyObject *stator_gave_up(void);
 int stator_generic_read(PyTypeObject *type);
 int stator_generic_write(PyTypeObject *type);
 int stator_skip_code(PyCodeObject *code);
+int stator_transparent_code(PyCodeObject *code);
 int stator_hook_ready(PyObject *module);
 int stator_frame_ready(PyObject *module);
 int stator_slots_ready(PyObject *module);

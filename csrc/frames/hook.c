@@ -28,6 +28,7 @@ static PyObject *set_own_folder(PyObject *module, PyObject *prefix) {
 }
 
 int stator_skip_code(PyCodeObject *code) { return code_mark(code) == CODE_SKIPPED; }
+int stator_transparent_code(PyCodeObject *code) { return code_mark(code) == CODE_TRANSPARENT; }
 
 /* Interpretation nests several C calls per Python call: stop well before the C stack ends. */
 static int stack_exhausted(void) {

@@ -21,6 +21,15 @@ RAISED = Raised()
 RERAISED = Raised()  # the traceback is complete already
 
 
+class CallerHandles:
+    """Stands on the stack for the exception that the caller of the captured program handles, or for none."""
+
+    __slots__ = ()
+
+
+CALLER_HANDLES = CallerHandles()
+
+
 def forget_tracebacks() -> None:
     """The two control exceptions are shared: what passed through them must not be kept alive."""
     for raised in (RAISED, RERAISED):
@@ -30,7 +39,7 @@ def forget_tracebacks() -> None:
 class Frame(_frames.Frame):
     """A CPython frame plus the evaluation stack; created by the hook."""
 
-    __slots__ = ("called", "direct", "info", "kwnames", "locals", "result", "serial", "stack", "steps", "tail", "world")
+    __slots__ = ("called", "direct", "info", "kwnames", "locals", "path", "result", "stack", "started", "steps", "tail", "world")
 
     stack: list[Any]
     locals: list[Any]
@@ -38,7 +47,8 @@ class Frame(_frames.Frame):
     world: Any
     result: Any
     kwnames: tuple[str, ...]
-    serial: int  # number of this activation within the capture
+    path: tuple[int, ...]  # of a direct frame: its number among the direct frames that each frame below it started
+    started: int  # direct frames started by this one
     steps: int  # instructions executed when the frame was given up
     direct: bool  # started by an instruction of the frame below whose result is this frame's result
     tail: int  # the unit whose instruction passes on the result of the Python function it calls

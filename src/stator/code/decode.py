@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+from functools import lru_cache
 from collections.abc import Callable
 from types import CodeType
 from typing import Any, NamedTuple
@@ -71,6 +72,7 @@ class CodeInfo:
         return None
 
 
+@lru_cache(1024)
 def units(code: CodeType) -> list[tuple[str, int, int]]:
     """(name, argument, next unit) for each code unit; prefixes and caches stand for the instruction they belong to."""
     raw = code.co_code

@@ -39,9 +39,9 @@ def replace_body(code: CodeType, body: Callable[[Frame], Any]) -> None:
 
 
 class Place(NamedTuple):
-    """Where one activation of a frame was when the capture was given up."""
+    """Where one frame was when the capture was given up."""
 
-    serial: int
+    path: tuple[int, ...]
     steps: int
     code: CodeType
     unit: int
@@ -82,9 +82,7 @@ class Machine:
         self.world = world
         self.root = root
         self.stop = stop
-        self.serial = 0
         self.places: list[Place] = []
-        self.handled: Any = None  # the exception that the caller handles
 
     def interpret(self, frame: Frame) -> Any:
         """Called by the hook. Returns the value, or FAILED with `frame.error`; anything raised is stator's own."""
@@ -99,17 +97,27 @@ class Machine:
         frame.tail = -1
         frame.called = None
         frame.steps = 0
-        frame.serial = self.serial = self.serial + 1
-        outer = frame.outer
-        if outer is None:
-            self.handled = frame.handled
-        frame.direct = frame.function is (self.root if outer is None else outer.called) and frame.generator is None
+        frame.started = 0
+        frame.path = ()
+        self.place(frame, frame.outer)
         try:
             return self.activate(frame)
         except Exception:
             if frame.steps:
-                self.places.append(Place(frame.serial, frame.steps, frame.code, frame.lasti, frame.direct))
+                self.places.append(Place(frame.path, frame.steps, frame.code, frame.lasti, frame.direct))
             raise
+
+    def place(self, frame: Frame, outer: Any) -> None:
+        """Whether a break in this frame can go on after it, and a name for the frame that holds in every capture."""
+        if outer is None:
+            self.world.caller_handles = frame.handled
+            frame.direct = frame.function is self.root and frame.generator is None
+            return
+        frame.direct = frame.function is outer.called and frame.generator is None and outer.direct
+        if frame.direct:
+            outer.called = None
+            outer.started += 1
+            frame.path = (*outer.path, outer.started)
 
     def activate(self, frame: Frame) -> Any:
         if frame.fresh:
@@ -121,14 +129,14 @@ class Machine:
         else:
             unit = frame.lasti + 1
         ops = careful_ops(frame.info) if self.world.lazy else frame.info.ops
-        if self.stop is not None and self.stop.serial == frame.serial:
-            ops = stopping_ops(ops, self.stop.steps, self.handled)
+        if self.stop is not None and frame.direct and self.stop.path == frame.path:
+            ops = stopping_ops(ops, self.stop.steps)
         elif FORCED and frame.direct:
             ops = forced_ops(ops, frame)
         return run(frame, unit, ops)
 
 
-def stopping_ops(ops: Any, steps: int, before: Any) -> Any:
+def stopping_ops(ops: Any, steps: int) -> Any:
     """The same instructions; the one that would be executed as number `steps` ends the capture."""
 
     def count(handler: Any, frame: Frame, arg: Any) -> Any:
@@ -136,7 +144,7 @@ def stopping_ops(ops: Any, steps: int, before: Any) -> Any:
         steps -= 1
         if steps == 0:
             handled = frame.handled
-            raise Stopped(snapshots(frame), UNBOUND if handled is before else handled)
+            raise Stopped(snapshots(frame), UNBOUND if handled is frame.world.caller_handles else handled)
         return handler(frame, arg)
 
     return [(partial(count, handler), arg, following) for handler, arg, following in ops]

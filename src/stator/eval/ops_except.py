@@ -8,19 +8,22 @@ from stator import _frames
 from stator._frames import FAILED
 from stator.code.micro import opcode_function
 from stator.eval.opcodes import micro, op, run_micro
-from stator.frame import RAISED, RERAISED, UNBOUND, Frame
+from stator.frame import CALLER_HANDLES, RAISED, RERAISED, UNBOUND, Frame
 
 
 @op("PUSH_EXC_INFO")
 def push_exc_info(f: Frame, arg: Any) -> None:
-    error = f.stack[-1]
-    f.stack[-1:] = [f.handled, error]
+    error, handled = f.stack[-1], f.handled
+    if handled is f.world.caller_handles and f.generator is None:
+        handled = CALLER_HANDLES
+    f.stack[-1:] = [handled, error]
     f.handled = error
 
 
 @op("POP_EXCEPT")
 def pop_except(f: Frame, arg: Any) -> None:
-    f.handled = f.stack.pop()
+    handled = f.stack.pop()
+    f.handled = f.world.caller_handles if handled is CALLER_HANDLES else handled
 
 
 @op("RERAISE")

@@ -2,18 +2,52 @@
 
 from __future__ import annotations
 
+import os
+import sysconfig
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
+
+import torch
+
+from stator.code.decode import units
+
+# Code of torch and of the standard library is not compiled by itself, only as part of the user's.
+_STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
+_NOT_STDLIB = (os.path.join(_STDLIB, "site-packages"), os.path.join(_STDLIB, "dist-packages"))
+_FOREIGN = (os.path.dirname(torch.__file__) + os.sep, "<frozen ", "<stator ", "<eval_with_key>")
+
+# A function without any of these instructions computes nothing with tensors.
+_WORK = frozenset(
+    "CALL CALL_FUNCTION_EX BINARY_OP COMPARE_OP BINARY_SUBSCR STORE_SUBSCR UNARY_NEGATIVE UNARY_INVERT".split()
+)
+
+
+def is_foreign(filename: str) -> bool:
+    if filename.startswith(_STDLIB):
+        return not filename.startswith(_NOT_STDLIB)
+    return filename.startswith(_FOREIGN)
+
+
+def may_work(code: CodeType) -> bool:
+    """Whether frames of this code are worth a look at all."""
+    return not is_foreign(code.co_filename) and any(name in _WORK for name, _, _ in units(code))
 
 
 class Below(dict[int, Any]):
     """What takes the place of frames, by the address of their code object; None: CPython runs them."""
 
-    __slots__ = ("session",)
+    __slots__ = ("kept", "make")
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, make: Callable[[CodeType], Any]) -> None:
         super().__init__()
-        self.session = session
+        self.make = make
+        self.kept: list[CodeType] = []  # their addresses are keys
 
     def decide(self, code: CodeType) -> Any:
-        return None
+        self.kept.append(code)
+        return self.make(code) if may_work(code) else None
+
+    def clear(self) -> None:
+        super().clear()
+        self.kept.clear()

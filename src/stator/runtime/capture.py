@@ -49,7 +49,7 @@ from stator.runtime.continuation import Break, Continuation
 from stator.runtime.tail import GoingOn, tail
 from stator.runtime.tensor_host import TensorHost
 from stator.world.class_contents import ClassContents
-from stator.world.lazy import Lazy
+from stator.world.lazy import Lazy, forced
 
 _frames.set_own_folder(os.path.dirname(stator.__file__) + os.sep)
 
@@ -78,9 +78,9 @@ class Call:
         self.names = tuple(self.kwargs)
         self.values = (*args, *self.kwargs.values())  # as the guard program numbers them
 
-    def run(self) -> Any:
-        """The call itself, in CPython."""
-        return self.function(*self.args, **self.kwargs)
+    def run(self, owner: Any = None) -> Any:
+        """The call itself, in CPython; frames below it go to the owner."""
+        return _frames.below(owner, self.function, self.args, self.kwargs)
 
     def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """Function, arguments and keyword arguments as the captured program sees them."""
@@ -94,14 +94,15 @@ class Call:
             function = function.__func__
         return function, positional, keywords
 
-    def eager_function(self) -> Callable[..., Any]:
-        """Takes `values` and runs the call in CPython."""
+    def eager_function(self, owner: Any) -> tuple[list[Path], Callable[..., Any]]:
+        """What runs the call in CPython whenever the guards hold, and the values it takes."""
         function, npos, names = self.function, len(self.args), self.names
 
-        def with_keywords(*values: Any) -> Any:
-            return function(*values[:npos], **dict(zip(names, values[npos:], strict=True)))
+        def run(*values: Any) -> Any:
+            keywords = dict(zip(names, values[npos:], strict=True)) if names else None
+            return _frames.below(owner, function, values[:npos], keywords)
 
-        return with_keywords if names else function  # type: ignore[no-any-return]
+        return [paths.arg(i) for i in range(len(self.values))], run
 
     @property
     def code(self) -> types.CodeType | None:
@@ -112,8 +113,20 @@ class ResumedCall(Call):
     """The rest of a call behind a break, to be captured."""
 
     def __init__(self, continuation: Continuation, values: tuple[Any, ...]) -> None:
-        super().__init__(continuation.run, values, None)
+        super().__init__(None, values, None)
         self.continuation = continuation
+
+    def run(self, owner: Any = None) -> Any:
+        function, state = self.continuation.build(self.values)
+        return _frames.below(owner, function, state)
+
+    def eager_function(self, owner: Any) -> tuple[list[Path], Callable[..., Any]]:
+        build = self.continuation.build
+
+        def run(*values: Any) -> Any:
+            return _frames.below(owner, *build(values))
+
+        return [paths.arg(i) for i in range(len(self.values))], run
 
     def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         host.lazy = True
@@ -129,6 +142,40 @@ class ResumedCall(Call):
     @property
     def code(self) -> types.CodeType | None:
         return self.continuation.code
+
+
+class BoundCall(Call):
+    """A frame below a break, to be captured: its function and the arguments that CPython has bound."""
+
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        super().__init__(values[0], values, None)
+
+    def run(self, owner: Any = None) -> Any:
+        return _frames.NOT_TAKEN
+
+    def eager_function(self, owner: Any) -> tuple[list[Path], Callable[..., Any]]:
+        return [], leave_alone
+
+    def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        function, *rest = [enter_or_wait(host, value, paths.arg(i)) for i, value in enumerate(self.values)]
+        code = self.function.__code__
+        named = code.co_argcount + code.co_kwonlyargcount
+        positional, keywords = rest[: code.co_argcount], rest[code.co_argcount : named]
+        names = code.co_varnames[code.co_argcount : named]
+        extra = rest[named:]
+        if code.co_flags & VARARGS:
+            positional += forced(host, extra.pop(0))
+        passed = dict(zip(names, keywords, strict=True))
+        if extra:
+            passed |= forced(host, extra[0])
+        return function, tuple(positional), passed
+
+
+VARARGS = 0x04  # a flag of code objects
+
+
+def leave_alone() -> Any:
+    return _frames.NOT_TAKEN
 
 
 def enter_or_wait(host: TensorHost, value: Any, path: Path) -> Any:
@@ -152,8 +199,10 @@ def code_of(function: Any) -> types.CodeType | None:
 class Capture:
     """Runs a call under the interpreter and assembles the entry."""
 
-    def __init__(self, call: Call, options: Options, stop: Place | None = None) -> None:
+    def __init__(self, call: Call, options: Options, owner: Any = None, stop: Place | None = None) -> None:
         self.call = call
+        self.owner = owner
+        self.operations = 0
         self.options = options
         self.stop = stop
         self.machine: Machine | None = None
@@ -203,8 +252,8 @@ class Capture:
 
     def eager(self) -> Entry:
         """Under the guards so far CPython runs the call."""
-        loads = [paths.arg(i) for i in range(len(self.call.values))]
-        return Entry(self.guards, self.classes, loads, self.call.eager_function(), captured=False)
+        loads, function = self.call.eager_function(self.owner)
+        return Entry(self.guards, self.classes, loads, function, captured=False)
 
     def interpret(self) -> tuple[bool, Any]:
         """(True, result) or (False, exception) of the call."""
@@ -262,6 +311,7 @@ class Capture:
             return None, []
         tensors = [recorder.tensor(name) for name in recorder.inputs]
         loads = [assembly.load(self.host.records[id(tensor)].path) for tensor in tensors]
+        self.operations = operations
         events.emit("graph", name=self.name, operations=operations, text=lambda: str(module.code))
         function = compile_graph(
             module, tensors, options.backend, mode=options.mode, options=options.options, dynamic=options.dynamic

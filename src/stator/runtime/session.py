@@ -7,15 +7,17 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 from stator import _entry, _frames
 from stator.errors import RecompileLimit, StatorError
+from stator.eval.machine import Place
 from stator.options import Options
 from stator.report import events
 from stator.runtime.below import Below
-from stator.runtime.capture import Call, Capture, Entry, ResumedCall, code_of
-from stator.runtime.continuation import Break, Continuation, break_place
+from stator.runtime.capture import BoundCall, Call, Capture, Entry, ResumedCall, code_of
+from stator.runtime.continuation import Break, Continuation, break_place, is_resumed
 from stator.runtime.tail import GoingOn
 from stator.runtime.tracebacks import collapse
 
@@ -62,7 +64,7 @@ class Cache:
             ready = self.fitting(call)
             if ready is None:
                 if self.entries and not self.may_recompile(call):
-                    return call.run()
+                    return call.run(self.session.below)
                 ready = self.add(call)
         return self.start(ready, call)
 
@@ -87,36 +89,46 @@ class Cache:
         if len(self.entries) < options.recompile_limit:
             events.emit("recompile", code=call.code, reasons=reasons)
             return True
-        name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
+        name = getattr(call.code, "co_qualname", type(self.function).__qualname__)
         text = "\n  ".join([f"{name} was compiled {len(self.entries)} times (recompile_limit)", *reasons])
         if options.fullgraph:
             raise RecompileLimit("recompile-limit", text)
         events.emit("skip", code=call.code, reason=text, break_id="recompile-limit")
-        if not self.warned:
+        if not self.warned and any(entry.captured for entry in self.entries):
             self.warned = True
             warnings.warn(f"stator runs this function eagerly from now on: {text}", RuntimeWarning, stacklevel=4)
         return False
 
     def add(self, call: Call) -> tuple[Entry, Any]:
         """Capture the call, up to its first break where there is one; an error with fullgraph."""
-        capture = Capture(call, self.session.options)
+        capture = self.capture(call)
+        failed: StatorError | None = None
         try:
-            entry = capture.entry()
+            entry = self.capture_entry(capture)
         except StatorError as error:
             if self.session.options.fullgraph:
                 raise
-            entry = self.until_break(capture, error)
+            failed = error
+        if failed is not None:  # not in the handler: the program would see the error as its context
+            entry = self.until_break(capture, failed)
+            failed.__traceback__ = None
         program = entry.program()
         self.entries.append(entry)
         self.compiled.append(program, entry.function)
         return entry, program
+
+    def capture_entry(self, capture: Capture) -> Entry:
+        return capture.entry()
+
+    def capture(self, call: Call, stop: Place | None = None) -> Capture:
+        return Capture(call, self.session.options, self.session.below, stop)
 
     def until_break(self, capture: Capture, error: StatorError) -> Entry:
         """Capture again, up to the instruction that cannot be; CPython runs what has no such place."""
         known = {"break_id": getattr(error, "break_id", None), "location": getattr(error, "location", None)}
         place = break_place(capture.machine.places if capture.machine is not None else [])
         if place is not None:
-            again = Capture(capture.call, self.session.options, place)
+            again = self.capture(capture.call, place)
             try:
                 entry = again.entry(GoingOn(self.edges, self.session.below))
             except StatorError as second:
@@ -145,7 +157,7 @@ class Cache:
         events.emit(
             "error", text=f"a fresh entry of {call.code} does not accept the call it was captured from: {reason}"
         )
-        return call.run()
+        return call.run(self.session.below)
 
 
 class ResumedCache(Cache):
@@ -159,6 +171,18 @@ class ResumedCache(Cache):
         return ResumedCall(self.continuation, args)
 
 
+class BoundCache(Cache):
+    """The entries of one code object whose frames CPython starts below a break."""
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Call:
+        return BoundCall(args)
+
+    def capture_entry(self, capture: Capture) -> Entry:
+        """A frame without tensor work is left alone under the guards of what it read."""
+        entry = capture.entry()
+        return entry if capture.operations else capture.eager()
+
+
 class Session(Cache):
     """The function, its options, and everything compiled for it so far."""
 
@@ -166,7 +190,7 @@ class Session(Cache):
         self.options = options
         self.lock = threading.RLock()
         self.continuations: dict[tuple[Any, ...], ResumedCache] = {}
-        self.below = Below(self)
+        self.below = Below(self.frames_of)
         super().__init__(self, function)
         functools.update_wrapper(self.compiled, function)
         SESSIONS.add(self)
@@ -176,6 +200,10 @@ class Session(Cache):
             super().reset()
             self.continuations.clear()
             self.below.clear()
+
+    def frames_of(self, code: CodeType) -> Any:
+        """What takes frames of a code object below a break; None: CPython does."""
+        return None if is_resumed(code) else BoundCache(self, code).compiled
 
     def continuation(self, key: tuple[Any, ...], make: Callable[[], Continuation]) -> Any:
         """The compiled form of what goes on behind a break: one for each place."""

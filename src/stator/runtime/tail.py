@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from types import FunctionType
 from typing import Any, NamedTuple
 
 from stator import _entry
 from stator.emit.emitter import Emitter
 from stator.emit.plan import Source
+from stator.frame import CALLER_HANDLES
 from stator.runtime.continuation import Piece
 
 
@@ -20,7 +22,10 @@ class GoingOn(NamedTuple):
 
 def tail(emitter: Emitter, found: Any, going_on: GoingOn | None) -> Source:
     """An expression for the Tail of a break; without `going_on` its values only are looked at."""
-    names = [emitter.value(value) for value in found.values]
+    names = [
+        Source(f"{emitter.constant(sys.exception)}()") if value is CALLER_HANDLES else emitter.value(value)
+        for value in found.values
+    ]
     if going_on is None:
         return Source("None")
     step = state = ""

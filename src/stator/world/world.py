@@ -51,6 +51,7 @@ class World:
         self.touched: dict[int, Record] = {}  # outside instances written to, in first-write order
         self.shadow_fields: dict[int, tuple[Any, dict[Any, Any]]] = {}  # shadow -> (it, its attributes as imported)
         self.class_writes: dict[tuple[int, str], list[Any]] = {}
+        self.caller_handles: Any = None  # the exception being handled where the compiled function was called
         self.lazy = False  # whether values may be Lazy
         self.breakable = 0  # instructions counted by eval/forced.py
         self.identities = Identities(self)
