@@ -231,4 +231,24 @@ PyTypeObject StatorFrameType = {
     .tp_getset = getset,
 };
 
-int stator_frame_ready(PyObject *module) { return PyModule_AddType(module, &StatorFrameType); }
+/* make_frame(code, globals): a frame object that was never run, for a traceback; the code must have no free variables. */
+static PyObject *make_frame(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+    if (nargs != 2 || !PyCode_Check(args[0]) || !PyDict_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "make_frame(code, globals)");
+        return NULL;
+    }
+    if (((PyCodeObject *)args[0])->co_nfreevars) {
+        PyErr_SetString(PyExc_ValueError, "the code has free variables");
+        return NULL;
+    }
+    return (PyObject *)PyFrame_New(_PyThreadState_GET(), (PyCodeObject *)args[0], args[1], NULL);
+}
+
+static PyMethodDef functions[] = {
+    {"make_frame", (PyCFunction)(void (*)(void))make_frame, METH_FASTCALL, "make_frame(code, globals)"},
+    {NULL},
+};
+
+int stator_frame_ready(PyObject *module) {
+    return PyModule_AddFunctions(module, functions) < 0 ? -1 : PyModule_AddType(module, &StatorFrameType);
+}

@@ -9,6 +9,7 @@ from typing import Any
 from . import raw
 from .plan import SELF, CannotRebuild, Const, Heap, Part, Piece, Plan, Splice, dict_of, listing, piece, tuple_of
 from .recipes_containers import create
+from .tracebacks import restore, rows_of
 
 
 def build_instance(obj: object, solid: type, heap: Heap) -> Plan:
@@ -129,13 +130,15 @@ def _fields(obj: BaseException, solid: type) -> Iterable[Piece]:
 
 
 def _links(obj: BaseException, heap: Heap) -> Iterable[Piece]:
-    # Setting a cause also sets `__suppress_context__`, so that comes last. A traceback needs the frames of this run.
+    # Setting a cause also sets `__suppress_context__`, so that comes last.
     fields = {
         name: _EXCEPTION[name].__get__(obj)
         for name in ("__cause__", "__context__", "__traceback__", "__suppress_context__")
     }
-    if fields["__traceback__"] is not None and not heap.resolved(fields["__traceback__"]):
+    traceback = fields["__traceback__"]
+    if traceback is not None and not heap.resolved(traceback):
         del fields["__traceback__"]
+        yield piece("{0}({1}, {2})", Const(restore), SELF, Const(rows_of(traceback)))
     if not fields["__suppress_context__"] and fields["__cause__"] is None:
         del fields["__suppress_context__"]
     for name, value in fields.items():

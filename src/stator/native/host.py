@@ -17,7 +17,7 @@ from stator import _frames
 from stator._frames import FAILED, UNBOUND
 from stator._frames import native as run_native
 from stator.frame import RAISED, Frame, Raised, native
-from stator.guards.check import KEYS
+from stator.guards.check import IS, KEYS
 from stator.native import policy
 from stator.world import attributes
 from stator.world.door import by_identity, is_free
@@ -542,6 +542,14 @@ def read_frame(host: Any, f: Frame, frame: Any, name: str) -> Any:
             one.drop()
 
 
+def read_traceback(host: Any, f: Frame, traceback: Any, name: str) -> Any:
+    """An outside traceback is pinned once somebody looks into it."""
+    record = host.records.get(id(traceback))
+    if record is not None:
+        host.guards.add(record.path, IS, traceback, host.origin())
+    return attributes.read_native(host, f, traceback, name)
+
+
 # Builtin types whose instances are constants, shadows or made inside: their methods work on nothing else.
 CONTENT_TYPES = frozenset({list, dict, set, tuple, str, bytes, int, float, frozenset, bytearray, bool, complex})
 HASHED_BY_IDENTITY = {
@@ -557,6 +565,7 @@ READERS: dict[int, attributes.Reader] = by_identity(
         Function: attributes.read_function,
         type: attributes.read_class,
         types.FrameType: read_frame,
+        types.TracebackType: read_traceback,
         threading.local: read_thread_local,
     }
 )

@@ -10,8 +10,9 @@ from typing import Any
 from stator._frames import UNBOUND
 from stator.emit import effects
 from stator.emit.emitter import Emitter
-from stator.emit.plan import Source
+from stator.emit.plan import Const, Source
 from stator.emit.raw import ABSENT
+from stator.emit.tracebacks import restore, rows_of
 from stator.native.host import Host
 from stator.tensors.traced import TracedTensor
 from stator.world.door import fields_of
@@ -93,6 +94,9 @@ class Assembly:
         for shadow, before in host.shadow_fields.values():
             with self.noting(emitter, host.records[id(shadow)]):
                 self.write_fields(emitter, shadow, before)
+        for record in {id(r): r for r in host.records.values() if isinstance(r.inner, BaseException)}.values():
+            if record.inner is not record.obj and (rows := rows_of(record.inner.__traceback__, record.traceback)):
+                emitter.statement("{0}({1}, {2})", Const(restore), record.inner, Const(rows))
         for namespace in {id(n): n for n in host.namespaces.values()}.values():
             for name, value in namespace.changes():
                 self.write_name(emitter, namespace, name, ABSENT if value is UNBOUND else value)

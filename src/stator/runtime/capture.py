@@ -235,9 +235,7 @@ class Capture:
             made = self.assemble(result)
         except Stopped as stopped:
             host.registries.restore()
-            found = Break(stopped.frames, stopped.handled)
-            stopped.frames.clear()
-            stopped.__traceback__ = None
+            found = self.found(stopped)
             assert going_on is not None
             made = self.assemble(found, going_on)
             found.values.clear()
@@ -249,6 +247,15 @@ class Capture:
         check_survivors(recorder)
         events.emit("capture", code=self.call.code, seconds=time.perf_counter() - started)
         return made
+
+    def found(self, stopped: Stopped) -> Break:
+        """The break at which the capture stopped, which nothing else keeps alive."""
+        for snapshot in stopped.frames:
+            self.host.know_closure(snapshot.function)
+        found = Break(stopped.frames, stopped.handled)
+        stopped.frames.clear()
+        stopped.__traceback__ = None
+        return found
 
     def eager(self) -> Entry:
         """Under the guards so far CPython runs the call."""

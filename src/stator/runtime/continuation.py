@@ -86,9 +86,9 @@ class FrameState:
         name = units(self.code)[self.unit][0]
         self.window = resume.window_of(self.code, self.unit) if innermost else 0
         stack = list(snapshot.stack)
-        if not innermost:
-            dropped = CALL_RESULTS[name]
-            del stack[len(stack) - dropped :]
+        in_prefix = snapshot.unit < code_info(snapshot.code).prefix
+        if not innermost and not in_prefix:
+            del stack[len(stack) - CALL_RESULTS[name] :]
         self.stack = [-1 if value is UNBOUND else self.number(values, value) for value in stack]
         self.handler = resume.handler_of(self.code, self.unit)
         self.lasti = self.number(values, self.unit) if self.handler is not None and self.handler.lasti else None

@@ -20,7 +20,7 @@ from stator._frames import UNBOUND
 from stator.errors import unsupported
 from stator.guards.check import ALIVE, CODE_IS, EQ, IS, KEYS, LEN, TYPE_IS
 from stator.world import ambient
-from stator.world.exceptions import enter_exception, exception_fields
+from stator.world.exceptions import enter_exception, enter_traceback, exception_fields
 from stator.world.iterators import ITERATOR_ROWS, foreign, refuse_sequence
 from stator.world.record import Importer
 from stator.world.thread_local import enter_thread_local
@@ -424,6 +424,7 @@ IMPORTERS: dict[int, Importer] = by_identity(
         defaultdict: enter_dict,
         types.FunctionType: enter_function,
         types.MethodType: enter_method,
+        types.TracebackType: enter_traceback,
         types.BuiltinFunctionType: enter_builtin,
         type(re.compile("").match): enter_builtin,
         types.MethodWrapperType: enter_builtin,

@@ -58,6 +58,13 @@ def blank(world: World, obj: Any, path: Path) -> Any:
     return group.__new__(cls, message, members)
 
 
+def enter_traceback(world: World, obj: Any, path: Path) -> Any:
+    """The traceback itself; that it is this very one is guarded when somebody looks into it."""
+    world.guards.add(path, TYPE_IS, types.TracebackType, world.origin())
+    world.register(obj, path)
+    return obj
+
+
 def enter_exception(world: World, obj: Any, path: Path) -> Any:
     from stator.world.door import copy_attributes  # the two know each other
 
@@ -66,7 +73,7 @@ def enter_exception(world: World, obj: Any, path: Path) -> Any:
     if _frames.is_heap_type(cls):
         world.type_info(cls)
     inner = blank(world, obj, path)
-    world.register(obj, path, inner)
+    world.register(obj, path, inner).traceback = obj.__traceback__
     for name, descriptor in c_fields(cls).items():
         value = UNBOUND if name in READ_ONLY else field_value(descriptor, obj)
         if value is not UNBOUND:

@@ -19,7 +19,7 @@ Names = set[Any]
 class Record:
     """One outside object: the path to it and the object that stands for it during capture."""
 
-    __slots__ = ("before", "extra", "inner", "obj", "path")
+    __slots__ = ("before", "extra", "inner", "obj", "path", "traceback")
 
     def __init__(self, obj: Any, path: Path, inner: Any) -> None:
         self.obj = obj
@@ -27,6 +27,7 @@ class Record:
         self.inner = inner
         self.before: Any = None  # contents of a shadow as they were imported
         self.extra: Any = None
+        self.traceback: Any = None  # of an exception, as it was imported
 
     def __repr__(self) -> str:
         return f"<Record {self.path} {type(self.obj).__name__}>"

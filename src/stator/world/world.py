@@ -290,6 +290,14 @@ class World:
         closure = self.record_of(f.function).path.get("__closure__")
         return closure.item(slot - f.info.first_free)
 
+    def know_closure(self, function: Any) -> None:
+        """The cells of an outside function can be named from now on, without being looked into."""
+        if id(function) in self.inside_functions:
+            return
+        for index, cell in enumerate(function.__closure__ or ()):
+            if id(cell) not in self.inside_cells and id(cell) not in self.records and id(cell) not in self.cells:
+                self.register(cell, self.record_of(function).path.get("__closure__").item(index))
+
     def enter_cell(self, cell: Any, path: Path) -> list[Any]:
         content = _frames.cell_get(cell)
         if content is UNBOUND:
