@@ -28,9 +28,9 @@ class Kind(NamedTuple):
 # kind → fields that people and logs can rely on; further fields are welcome.
 KINDS: dict[str, Kind] = {
     "capture": Kind("frames_captured", "a call was captured whole: code, seconds"),
-    "skip": Kind("frames_skipped", "a frame ran eagerly: code, reason, break_id, location"),
-    "break": Kind("graph_breaks", "capture stopped before the end of a frame: break_id, reason, location"),
-    "graph": Kind("graphs", "a graph went to the backend: name, operations, text()"),
+    "skip": Kind("frames_skipped", "a frame ran eagerly: code, break_id, reason, remedy, location, stack"),
+    "break": Kind("graph_breaks", "capture stopped before the end of a frame: the same as skip"),
+    "graph": Kind("graphs", "a graph went to the backend: name, operations, text(), ops()"),
     "recompile": Kind("recompiles", "no entry fitted the call: code, reasons"),
     "guards": Kind(None, "the guards of a new entry: name, count, text()"),
     "code": Kind(None, "the entry function of a new entry: name, text()"),
