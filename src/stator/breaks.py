@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-
 PAGES = "docs/breaks/{}.md"  # where the page of an id is
 
 
@@ -210,7 +209,7 @@ _ROWS = (
         "backend-error",
         "a backend that failed",
         "The backend raised an error while it compiled the graph.",
-        "Fix or change the backend; backend=\"eager\" runs the graph as it was recorded.",
+        'Fix or change the backend; backend="eager" runs the graph as it was recorded.',
     ),
     Break(
         "internal",

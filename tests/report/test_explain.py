@@ -47,7 +47,8 @@ def test_break():
     assert torch.equal(told.result, torch.ones(3).sin())
     (reason,) = told.break_reasons
     assert told.graph_break_count == 1 and reason in (*told.breaks, *told.skips)
-    assert reason.id == "data-dependent-branch" and reason.reason and reason.page == "docs/breaks/data-dependent-branch.md"
+    assert reason.id == "data-dependent-branch" and reason.reason
+    assert reason.page == "docs/breaks/data-dependent-branch.md"
     line = broken.__code__.co_firstlineno + 2
     assert reason.remedy.startswith(f"`y.sum() > 0` on line {line} feeds `if`; ")
     assert reason.location.lineno == line and reason.stack[-1] == reason.location and reason.function == "broken"
@@ -58,7 +59,8 @@ def test_it_prints():
     assert str(good).startswith("clean: 1 graph, 3 operations, 0 breaks, ")
     assert "graph 1 (clean): sin, operator.add, sum" in str(good) and "guards of clean: " in str(good)
     assert "time: capture " in str(good)
-    assert "[data-dependent-branch]" in str(bad) and "    if y.sum() > 0:" in str(bad) and "page: docs/breaks/" in str(bad)
+    for part in ("[data-dependent-branch]", "    if y.sum() > 0:", "page: docs/breaks/"):
+        assert part in str(bad)
     assert repr(good).startswith("<Explanation of clean: 1 graph,")
     assert repr(stator.explain(clean)).startswith("<stator.explain(clean)")
 

@@ -13,7 +13,6 @@ from stator.report import consumer, remedy
 from stator.report.consumer import Use
 from tests.report import uses
 
-
 USES = {
     uses.if_: ("if", ""),
     uses.if_not: ("if", ""),

@@ -19,7 +19,7 @@ LONGEST = 60  # characters of an expression that is still shown
 
 
 class Use(NamedTuple):
-    """Where a value ends up: the kind of consumer, its name, its line, and the variable that carried the value there."""
+    """Where a value ends up: the kind of consumer, its name, its line, and the variable that carried it there."""
 
     kind: str
     name: str = ""

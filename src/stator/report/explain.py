@@ -172,7 +172,8 @@ def explanation(name: str, result: Any, seen: Sequence[Event], seconds: float) -
     of: dict[str, list[Event]] = {}
     for event in seen:
         of.setdefault(event.kind, []).append(event)
-    spent = {kind: sum(event.seconds for event in of[kind]) for kind in ("capture", "backend") if kind in of}
+    phases: tuple[str, ...] = ("capture", "backend")
+    spent = {kind: sum(event.seconds for event in of[kind]) for kind in phases if kind in of}
     if "capture" in spent:
         spent["capture"] = max(spent["capture"] - spent.get("backend", 0.0), 0.0)  # it includes the backend
     return Explanation(

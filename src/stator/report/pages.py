@@ -9,8 +9,9 @@ from ..breaks import BREAKS
 
 HEADER = """# Breaks
 
-What keeps a program from being captured as one graph. The id is in the error, the log (`STATOR_LOGS=graph_breaks`) and the
-report of `stator.explain`; its page has the cause, a program that shows it, and how to remove it. Every program here is a test.
+What keeps a program from being captured as one graph. The id is in the error, in the log (`STATOR_LOGS=graph_breaks`)
+and in the report of `stator.explain`; its page has the cause, a program that shows it, and how to remove it. Every
+program on these pages is a test.
 
 | id | what it is | what to do |
 |---|---|---|

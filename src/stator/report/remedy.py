@@ -51,7 +51,7 @@ ADVICE: dict[tuple[str, ...], str] = {
     (SHAPE, "attribute", "numel"): "count with mask.sum(), which has a fixed shape",
     (SHAPE, "attribute", "size"): "count with mask.sum(), which has a fixed shape",
     (SHAPE, "attribute", "sum"): "sum the masked values: torch.where(condition, value, 0).sum()",
-    (SHAPE, "attribute", "mean"): "divide the masked sum by the count: torch.where(condition, value, 0).sum() / mask.sum()",
+    (SHAPE, "attribute", "mean"): "divide the masked sum, torch.where(condition, value, 0).sum(), by mask.sum()",
     **{(SHAPE, kind): _MASK for kind in ("arithmetic", "call", "attribute", "index", "return", "store", "subscripted")},
     ("native-impure", "if"): "take the decision outside of the compiled function and pass it as an argument",
     ("native-impure", "arithmetic"): "pass the number as a tensor, so that a new value needs no new compilation",
