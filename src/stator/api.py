@@ -151,8 +151,8 @@ def explain(fn: Function, *args: Any, **options: Any) -> Explainer:
     """What stator makes of a call: `stator.explain(fn, **compile_options)(*args, **kwargs)`.
 
     `fn` gets a compilation of its own, with backend `"eager"` unless another one is given. Each call runs the function
-    and returns an `Explanation`: graphs, breaks, skips, guards, recompiles, time spent and the result. What the function
-    raises comes out, and so does `stator.Unsupported` with `fullgraph=True`.
+    and returns an `Explanation`: graphs, breaks, skips, guards, recompiles, time spent and the result. What the
+    function raises comes out, and so does `stator.Unsupported` with `fullgraph=True`.
     """
     from .report.explain import Explainer, require_explainable, uncompiled  # with the C core: not before it is needed
 

@@ -10,6 +10,7 @@ import torch
 
 import stator
 from stator.breaks import BREAKS
+from stator.eval import forced
 from stator.eval.machine import Machine
 from stator.native import policy
 from stator.report import events, pages
@@ -38,8 +39,11 @@ def run_block(break_id, kind):
 
 @pytest.fixture(autouse=True)
 def whole_machine(monkeypatch):
-    """The page about internal errors breaks the interpreter; it is whole again after the test."""
+    """Two pages break the interpreter, or ask for breaks; it is as before after the test."""
     monkeypatch.setattr(Machine, "interpret", Machine.interpret)
+    before = list(forced.FORCED)
+    yield
+    forced.FORCED[:] = before
 
 
 @pytest.mark.parametrize("break_id", BREAKS)
