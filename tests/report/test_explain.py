@@ -54,6 +54,31 @@ def test_break():
     assert reason.location.lineno == line and reason.stack[-1] == reason.location and reason.function == "broken"
 
 
+def parts(x):
+    return x.tolist()
+
+
+def twice(x):
+    y = x.sin()
+    first = parts(y)[0]
+    z = y + 1
+    if z.max() > 0:
+        return z.cos() + first
+    return z
+
+
+def test_several_breaks():
+    told = stator.explain(twice)(torch.ones(3))
+    assert torch.equal(told.result, twice(torch.ones(3)))
+    assert told.graph_count == 3 and len(told.guards) >= 3 and not told.skips
+    value, branch = told.breaks
+    assert (value.id, branch.id) == ("data-dependent-value", "data-dependent-branch")
+    assert [place.function for place in value.stack] == ["twice", "parts"]
+    assert "feeds an indexing" in value.remedy and "feeds `if`" in branch.remedy
+    assert branch.location.lineno == twice.__code__.co_firstlineno + 4
+    assert told.ops_per_graph[0] == ["sin"] and told.op_count == sum(map(len, told.ops_per_graph))
+
+
 def test_it_prints():
     good, bad = stator.explain(clean)(torch.zeros(3)), stator.explain(broken)(torch.ones(3))
     assert str(good).startswith("clean: 1 graph, 3 operations, 0 breaks, ")

@@ -44,6 +44,7 @@ ADVICE: dict[tuple[str, ...], str] = {
     (VALUE, "slice"): "take a slice of fixed length, or mask with torch.where(torch.arange(n) < count, value, 0)",
     (VALUE, "call"): "pass the tensor itself if {consumer} takes one, or do the call outside of the compiled function",
     (VALUE, "call", "range"): _STEPS,
+    (VALUE, "subscripted"): "take the parts from the tensor itself",
     (VALUE, "for"): "iterate over the tensor itself (its rows are tensors), or over an argument of the function",
     (VALUE, "unpack"): "unpack the tensor itself (x.unbind()), whose parts are tensors",
     (SHAPE, "for"): "run over all rows and mask the ones that do not count with torch.where",
