@@ -2,7 +2,7 @@
 
 import os as _os
 
-from .api import compile, disable, is_compiling, reset, stats
+from .api import compile, disable, explain, is_compiling, reset, stats
 from .errors import (
     BackendError,
     InternalError,
@@ -28,6 +28,7 @@ __all__ = [
     "Unsupported",
     "compile",
     "disable",
+    "explain",
     "is_compiling",
     "reset",
     "stats",

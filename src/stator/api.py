@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from torch import nn
 
@@ -16,6 +16,9 @@ from .report import events
 from .runtime.compiling import exclude
 from .runtime.compiling import is_compiling as is_compiling
 from .runtime.modules import compiled_module
+
+if TYPE_CHECKING:
+    from .report.explain import Explainer
 
 Function = Callable[..., Any]
 
@@ -142,6 +145,19 @@ def disable(
     if not callable(fn):
         raise InvalidArgument(f"stator.disable needs something that can be called, got {fn!r:.60}")
     return _apply(partial(exclude, recursive=recursive, reason=reason), fn)
+
+
+def explain(fn: Function, *args: Any, **options: Any) -> Explainer:
+    """What stator makes of a call: `stator.explain(fn, **compile_options)(*args, **kwargs)`.
+
+    `fn` gets a compilation of its own, with backend `"eager"` unless another one is given. Each call runs the function
+    and returns an `Explanation`: graphs, breaks, skips, guards, recompiles, time spent and the result. What the
+    function raises comes out, and so does `stator.Unsupported` with `fullgraph=True`.
+    """
+    from .report.explain import Explainer, require_explainable, uncompiled  # with the C core: not before it is needed
+
+    require_explainable(fn, args, options, set(inspect.signature(compile).parameters) - {"model"})
+    return Explainer(fn, compile(uncompiled(fn), **{"backend": "eager", **options}))
 
 
 def reset() -> None:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+PAGES = "docs/breaks/{}.md"  # where the page of an id is
+
 
 @dataclass(frozen=True, slots=True)
 class Break:
@@ -105,12 +107,6 @@ _ROWS = (
         "Make the iterator inside the compiled function, or pass a list.",
     ),
     Break(
-        "outside-changed",
-        "an outside object changed while it was being captured",
-        "{target} changed between two reads of one capture, by another thread or a finalizer.",
-        "Do not change objects that the compiled function reads while it is being compiled.",
-    ),
-    Break(
         "cannot-rebuild",
         "an object that cannot be made again by the compiled code",
         "An object of type {type} is returned or stored outside, but there is no recipe to rebuild it.",
@@ -121,12 +117,6 @@ _ROWS = (
         "a traced tensor survived the capture",
         "A stand-in for a tensor is still referenced after capture: native code or a cache kept it.",
         "Do not store tensors in caches (such as functools.lru_cache) inside the compiled function.",
-    ),
-    Break(
-        "identity-observed",
-        "the identity of an object made during capture is used as a value",
-        "{function} observes an address that the compiled code cannot reproduce.",
-        "Use a counter or a name instead of id().",
     ),
     # Tensors.
     Break(
@@ -185,18 +175,6 @@ _ROWS = (
         "Remove the exclusion, or do not require a full graph.",
     ),
     Break(
-        "frame-inspection",
-        "inspection of frames or tracing of execution",
-        "{function} looks at or changes the running frames, which are different ones in compiled code.",
-        "Move the inspection out of the compiled function.",
-    ),
-    Break(
-        "generator-escapes",
-        "a running generator or coroutine leaves the compiled function",
-        "The frame of {function} is suspended and cannot be rebuilt by the compiled code.",
-        "Consume the generator inside, for example with list(...), or create it outside.",
-    ),
-    Break(
         "async",
         "asynchronous code that needs an event loop",
         "{function} awaits something that is not driven inside the compiled function.",
@@ -209,40 +187,10 @@ _ROWS = (
         "Do it outside of the compiled function.",
     ),
     Break(
-        "finalizer",
-        "a finalizer or weak-reference callback would run",
-        "An object with a finalizer dies while it is being captured, at a point the compiled code cannot reproduce.",
-        "Keep the object alive until after the compiled function.",
-    ),
-    Break(
-        "deep-recursion",
-        "recursion deeper than capture can follow",
-        "The captured program recurses deeper than the recursion limit leaves room for.",
-        "Use a loop, or raise the limit with sys.setrecursionlimit.",
-    ),
-    Break(
-        "too-long",
-        "a program too long to interpret",
-        "Capture executed very many instructions without an end in sight: a long loop in plain Python.",
-        "Move the loop out of the compiled function, or exclude it with stator.disable.",
-    ),
-    Break(
-        "opcode",
-        "a bytecode instruction that is not implemented",
-        "The instruction {opcode} has no implementation in the interpreter.",
-        "Please report it with the source line shown.",
-    ),
-    Break(
         "lazy-module",
         "a module whose parameters do not exist yet",
         "{type} makes its parameters on the first call, so that call runs without being compiled.",
         "Run the model once before compiling it.",
-    ),
-    Break(
-        "nothing-to-call",
-        "a callable without Python code to capture",
-        "{function} has no Python frame of its own.",
-        "Compile the Python function that calls it.",
     ),
     Break(
         "forced-break",
@@ -256,6 +204,12 @@ _ROWS = (
         "too many compilations of one function",
         "{function} was compiled for {limit} different situations, and the next one differs again.",
         "Look at the reasons with STATOR_LOGS=recompiles and pass what varies as a tensor.",
+    ),
+    Break(
+        "backend-error",
+        "a backend that failed",
+        "The backend raised an error while it compiled the graph.",
+        'Fix or change the backend; backend="eager" runs the graph as it was recorded.',
     ),
     Break(
         "internal",

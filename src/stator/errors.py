@@ -8,7 +8,9 @@ from itertools import islice
 from types import CodeType
 from typing import Any, NamedTuple
 
-from .breaks import fill, lookup
+from .breaks import BREAKS, PAGES, fill, lookup
+from .report.consumer import Use, consumer, expression
+from .report.remedy import remedy
 
 
 class Span(NamedTuple):
@@ -23,7 +25,7 @@ class Span(NamedTuple):
 class Location:
     """One instruction of the user's program; everything but code and offset is computed when asked for."""
 
-    __slots__ = ("_code", "_lasti", "_span", "file", "function")
+    __slots__ = ("_code", "_lasti", "_span", "_use", "file", "function")
 
     def __init__(self, code: CodeType, lasti: int = -1) -> None:
         self.file = code.co_filename
@@ -31,6 +33,7 @@ class Location:
         self._code: CodeType | None = code
         self._lasti = lasti
         self._span: Span | None = None
+        self._use: Use | None = None
 
     @property
     def span(self) -> Span:
@@ -51,6 +54,18 @@ class Location:
     def text(self) -> str:
         """The source line without its line end; empty when there is no source."""
         return linecache.getline(self.file, self.lineno).rstrip("\n")
+
+    @property
+    def expression(self) -> str:
+        """The source text of the instruction; empty when there is none."""
+        return expression(self.file, *self.span)
+
+    @property
+    def use(self) -> Use | None:
+        """What the program does with the result of the instruction, as far as its bytecode shows."""
+        if self._use is None and self._code is not None:
+            self._use = consumer(self._code, self._lasti)
+        return self._use
 
     def format(self) -> str:
         """The lines Python itself would print for this place, with a caret under the expression."""
@@ -88,19 +103,38 @@ class Location:
         return hash(self._key())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore_location, (self.file, self.function, tuple(self.span))
+        return _restore_location, (self.file, self.function, tuple(self.span), self.use)
 
 
-def _restore_location(file: str, function: str, span: Sequence[int | None]) -> Location:
+def _restore_location(file: str, function: str, span: Sequence[int | None], use: Use | None) -> Location:
     """A pickled location comes back without its code object."""
     location = Location.__new__(Location)
     location.file, location.function, location._span = file, function, Span(*span)
-    location._code, location._lasti = None, -1
+    location._code, location._lasti, location._use = None, -1, use
     return location
 
 
 class StatorError(RuntimeError):
     """Base of all errors that stator raises on its own behalf."""
+
+    break_id: str | None = None  # the row of `breaks.py`, for errors that keep a program from being captured
+
+    stack: tuple[Location, ...] = ()  # the lines of the program that lead there, outermost first
+
+    def locate(self, code: CodeType | None) -> None:
+        """Belongs to the call of this code, if nothing more precise is known."""
+        if code is not None and not self.stack:
+            self.stack = (Location(code),)
+
+    def report(self) -> dict[str, Any]:
+        """What an event says about this error: id, reason, remedy, place."""
+        return {
+            "break_id": self.break_id,
+            "reason": str(self),
+            "remedy": lookup(self.break_id).remedy if self.break_id else "",
+            "location": self.stack[-1] if self.stack else None,
+            "stack": self.stack,
+        }
 
 
 class InvalidArgument(StatorError, TypeError):
@@ -127,6 +161,8 @@ class InvalidBackend(StatorError):
 class BackendError(StatorError):
     """A backend raised an error while compiling a graph; the error itself is the cause."""
 
+    break_id = "backend-error"
+
     def __init__(self, backend: str, error: BaseException) -> None:
         super().__init__(backend, error)
         self.backend = backend
@@ -140,9 +176,13 @@ class BackendError(StatorError):
 class InternalError(StatorError):
     """stator itself went wrong while capturing."""
 
+    break_id = "internal"
+
 
 class Unsupported(StatorError):
     """The program does something that cannot be captured."""
+
+    break_id: str
 
     def __init__(
         self,
@@ -167,6 +207,7 @@ class Unsupported(StatorError):
     @location.setter
     def location(self, location: Location | None) -> None:
         self._location = location
+        self.stack = self.stack or ((location,) if location else ())
 
     @property
     def title(self) -> str:
@@ -183,14 +224,29 @@ class Unsupported(StatorError):
 
     @property
     def remedy(self) -> str:
-        return fill(lookup(self.break_id).remedy, self.fields)
+        """What to do about it, as specific as the place in the program allows."""
+        return remedy(self.break_id, self.fields, self.stack)
+
+    @property
+    def page(self) -> str:
+        """The page about this break."""
+        return PAGES.format(self.break_id)
+
+    def report(self) -> dict[str, Any]:
+        return {
+            "break_id": self.break_id,
+            "reason": self.reason,
+            "remedy": self.remedy,
+            "location": self.location,
+            "stack": self.stack,
+        }
 
     def __str__(self) -> str:
         lines = [f"{self.title} [{self.break_id}]"]
-        texts = (("reason", self.detail), ("why", self.explanation), ("remedy", self.remedy))
+        known = self.page if self.break_id in BREAKS else ""
+        texts = (("reason", self.detail), ("why", self.explanation), ("remedy", self.remedy), ("page", known))
         lines += [f"  {name}: {text}" for name, text in texts if text]
-        places = self.stack or ((self.location,) if self.location else ())
-        return "\n".join([*lines, *(place.format() for place in places)])
+        return "\n".join([*lines, *(place.format() for place in self.stack)])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.break_id, self.detail, self._location, self.stack, self.fields)

@@ -99,7 +99,7 @@ SHOWN = {
     "graph_breaks": (
         "break",
         {"break_id": "async", "reason": "await", "location": Location(program.__code__)},
-        "break [async] await\n  File",
+        "break [async] await\n  page: docs/breaks/async.md\n  File",
     ),
 }
 

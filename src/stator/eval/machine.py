@@ -201,7 +201,7 @@ def unwind(frame: Frame, unit: int, silent: bool) -> int:
     error = frame.error
     assert error is not None
     if isinstance(error, StatorError):  # raised by stator's own code below native code
-        raise error
+        raise frame.world.located(error)
     info = frame.info
     if not silent:
         frame.add_traceback(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
+import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from typing import Any
@@ -14,6 +15,7 @@ from torch import fx
 from stator.errors import BackendError, InvalidBackend, InvalidOptions
 from stator.graph import module
 from stator.graph.tracing import compiling, without_onednn
+from stator.report import events
 
 Compiled = Callable[..., Sequence[Any]]
 Backend = Callable[..., Compiled]
@@ -133,6 +135,20 @@ def compile_graph(
 
     `inputs` are the real tensors of the first call, in the order of the placeholders.
     """
+    started = time.perf_counter()
+    compiled = _compile_graph(graph, inputs, backend, mode, options, dynamic)
+    events.emit("backend", name=backend_name(backend), seconds=time.perf_counter() - started)
+    return compiled
+
+
+def _compile_graph(
+    graph: fx.GraphModule,
+    inputs: Sequence[Any],
+    backend: str | Backend,
+    mode: str | None,
+    options: dict[str, Any] | None,
+    dynamic: bool | None,
+) -> Compiled:
     function = lookup(backend)
     if function in _PLAIN:
         return function(graph, inputs)

@@ -15,6 +15,18 @@ def eager_callable(graph: fx.GraphModule) -> Callable[..., Any]:
     return compile_source(graph.graph)
 
 
+def operation_names(graph: fx.GraphModule) -> list[str]:
+    """What each operation of the graph calls, in order."""
+    nodes = [node for node in graph.graph.nodes if node.op not in ("placeholder", "output")]
+    return [node.target if isinstance(node.target, str) else _name(node.target) for node in nodes]
+
+
+def _name(function: Any) -> str:
+    name = getattr(function, "__name__", None) or str(function)
+    module = (getattr(function, "__module__", None) or "").removeprefix("_")
+    return name if module in ("", "builtins") else f"{module}.{name}"
+
+
 def cheapest(graph: fx.GraphModule, compiled: Callable[..., Any]) -> Callable[..., Any]:
     """The module itself, given back by a backend and not yet run, becomes the plain function of its graph."""
     given = compiled is graph or getattr(compiled, "__self__", None) is graph

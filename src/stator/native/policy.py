@@ -142,6 +142,22 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("datetime", "fromtimestamp"): "native-impure",  # reads the local time zone
 }
 
+# The clock, threads and event loops.
+EXCEPTIONS |= {
+    **{("time", name): "native-impure" for name in (
+        "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time",
+        "process_time_ns", "thread_time", "thread_time_ns", "localtime", "gmtime", "ctime",
+    )},
+    ("time", "sleep"): "native-effect",
+    ("posix", "urandom"): "native-impure",
+    ("posix", "getcwd"): "native-impure",
+    ("posix", "system"): "native-effect",
+    ("_thread", "start_new_thread"): "thread",
+    ("_asyncio", "get_event_loop"): "async",
+    ("_asyncio", "get_running_loop"): "async",
+    ("_asyncio", "_get_running_loop"): "async",
+}  # fmt: skip
+
 # CPython's own test extensions: functions that only hand back or raise what they are given.
 EXCEPTIONS |= dict.fromkeys(
     [("_testcapi", name) for name in (

@@ -28,9 +28,9 @@ class Kind(NamedTuple):
 # kind → fields that people and logs can rely on; further fields are welcome.
 KINDS: dict[str, Kind] = {
     "capture": Kind("frames_captured", "a call was captured whole: code, seconds"),
-    "skip": Kind("frames_skipped", "a frame ran eagerly: code, reason, break_id, location"),
-    "break": Kind("graph_breaks", "capture stopped before the end of a frame: break_id, reason, location"),
-    "graph": Kind("graphs", "a graph went to the backend: name, operations, text()"),
+    "skip": Kind("frames_skipped", "a frame ran eagerly: code, break_id, reason, remedy, location, stack"),
+    "break": Kind("graph_breaks", "capture stopped before the end of a frame: the same as skip"),
+    "graph": Kind("graphs", "a graph went to the backend: name, operations, text(), ops()"),
     "recompile": Kind("recompiles", "no entry fitted the call: code, reasons"),
     "guards": Kind(None, "the guards of a new entry: name, count, text()"),
     "code": Kind(None, "the entry function of a new entry: name, text()"),
@@ -81,10 +81,14 @@ def emit(kind: str, **fields: Any) -> None:
 
 def _plain(event: Event) -> Event:
     """The event without its functions, so that the buffer keeps nothing of the user's alive."""
-    if not any(isinstance(value, (FunctionType, MethodType)) for value in event.fields.values()):
+    if not any(map(_is_function, event.fields.values())):
         return event
-    kept = {name: value for name, value in event.fields.items() if not isinstance(value, (FunctionType, MethodType))}
+    kept = {name: value for name, value in event.fields.items() if not _is_function(value)}
     return Event(event.kind, event.time, kept)
+
+
+def _is_function(value: Any) -> bool:
+    return isinstance(value, (FunctionType, MethodType))
 
 
 def listening(kind: str) -> bool:
@@ -110,10 +114,13 @@ def unsubscribe(subscriber: Subscriber, kind: str | None = None) -> None:
 
 
 @contextmanager
-def recording(*kinds: str) -> Iterator[list[Event]]:
-    """Collects the events of these kinds (all without arguments) that happen in the block."""
+def recording(*kinds: str, here: bool = False) -> Iterator[list[Event]]:
+    """Collects the events of these kinds (all without arguments) that happen in the block.
+
+    With `here` only those of this thread, and with what their functions return at that moment.
+    """
     seen: list[Event] = []
-    append = seen.append  # one object: `unsubscribe` compares
+    append = _collector(seen) if here else seen.append  # one object: `unsubscribe` compares
     for kind in kinds or (None,):
         subscribe(append, kind)
     try:
@@ -121,6 +128,17 @@ def recording(*kinds: str) -> Iterator[list[Event]]:
     finally:
         for kind in kinds or (None,):
             unsubscribe(append, kind)
+
+
+def _collector(seen: list[Event]) -> Subscriber:
+    thread = threading.get_ident()
+
+    def collect(event: Event) -> None:
+        if threading.get_ident() == thread:
+            fields = {name: value() if _is_function(value) else value for name, value in event.fields.items()}
+            seen.append(Event(event.kind, event.time, fields))
+
+    return collect
 
 
 def events(kind: str | None = None) -> list[Event]:

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple, TextIO
 
+from ..breaks import BREAKS, PAGES
 from .events import Event, subscribe, unsubscribe
 
 VARIABLE = "STATOR_LOGS"
@@ -21,11 +22,6 @@ def _text(event: Event) -> str:
     """The text of an event, made now if it was given as a function."""
     text = event.fields.get("text", "")
     return str(text() if callable(text) else text)
-
-
-def _where(event: Event) -> str:
-    location = event.fields.get("location")
-    return "\n" + location.format() if location is not None else ""
 
 
 def _name(event: Event) -> str:
@@ -56,20 +52,40 @@ def _bytecode(event: Event) -> str:
 
 
 def _graph_breaks(event: Event) -> str:
-    return f"break [{event.fields.get('break_id', '?')}] {event.fields.get('reason', '')}{_where(event)}"
+    return f"break {_why(event)}"
 
 
 def _skips(event: Event) -> str:
-    why = f"[{event.fields.get('break_id', '?')}] {event.fields.get('reason', '')}"
-    return f"running {_name(event)} eagerly: {why}{_where(event)}"
+    return f"running {_name(event)} eagerly: {_why(event)}"
+
+
+def _why(event: Event) -> str:
+    """Id, reason, remedy, the page to read, and the lines of the program that lead there."""
+    break_id = event.fields.get("break_id")
+    lines = [f"[{break_id}] {event.fields.get('reason', '')}" if break_id else str(event.fields.get("reason", ""))]
+    if remedy := event.fields.get("remedy"):
+        lines.append(f"  remedy: {remedy}")
+    if break_id in BREAKS:
+        lines.append(f"  page: {PAGES.format(break_id)}")
+    location = event.fields.get("location")
+    stack = event.fields.get("stack") or ((location,) if location is not None else ())
+    return "\n".join([*lines, *(place.format() for place in stack)])
+
+
+def _place(event: Event) -> Any:
+    """What one report of a break stands for: its place and its id."""
+    fields = event.fields
+    code = fields.get("code")
+    return fields.get("location") or (code and id(code)), fields.get("break_id") or fields.get("reason")
 
 
 class Log(NamedTuple):
-    """One log: its name, the event it shows and how."""
+    """One log: its name, the event it shows and how; with `once`, only the first event with the same key."""
 
     name: str
     kind: str
     format: Callable[[Event], str]
+    once: Callable[[Event], Any] | None = None
 
 
 LOGS = (
@@ -78,14 +94,15 @@ LOGS = (
     Log("guards", "guards", _guards),
     Log("recompiles", "recompile", _recompiles),
     Log("bytecode", "code", _bytecode),
-    Log("graph_breaks", "break", _graph_breaks),
-    Log("graph_breaks", "skip", _skips),
+    Log("graph_breaks", "break", _graph_breaks, once=_place),
+    Log("graph_breaks", "skip", _skips, once=_place),
     Log("trace", "trace", _text),
 )
 NAMES = tuple(dict.fromkeys(log.name for log in LOGS))
 
 _logger = logging.getLogger("stator")
 _active: list[tuple[Callable[[Event], None], str]] = []
+_said: set[Any] = set()  # keys of the logs that say a thing once
 
 
 class _Stderr(logging.StreamHandler[TextIO]):
@@ -113,6 +130,7 @@ def set_logs(*names: str) -> None:
         raise ValueError(f"unknown log {unknown[0]!r}.{hint} Known logs: {', '.join(NAMES)}, all")
     while _active:
         unsubscribe(*_active.pop())
+    _said.clear()
     _logger.removeHandler(_handler)
     for log in LOGS:
         if log.name in wanted:
@@ -120,6 +138,8 @@ def set_logs(*names: str) -> None:
             subscribe(printer, log.kind)
             _active.append((printer, log.kind))
     if _active:
+        subscribe(_forget, "reset")
+        _active.append((_forget, "reset"))
         _logger.addHandler(_handler)
         _logger.setLevel(logging.INFO)
         _logger.propagate = False
@@ -129,10 +149,24 @@ def _printer(log: Log) -> Callable[[Event], None]:
     logger = logging.getLogger(f"stator.{log.name}")
 
     def show(event: Event) -> None:
-        if logger.isEnabledFor(logging.INFO):
+        if logger.isEnabledFor(logging.INFO) and _first(log, event):
             logger.info("%s", log.format(event))
 
     return show
+
+
+def _first(log: Log, event: Event) -> bool:
+    """Whether an event has to be shown: always, or once until the next reset."""
+    if log.once is None:
+        return True
+    key = (log.name, log.once(event))
+    known = key in _said
+    _said.add(key)
+    return not known
+
+
+def _forget(event: Event) -> None:
+    _said.clear()
 
 
 def configure(setting: str | None) -> None:

@@ -20,7 +20,7 @@ from stator.errors import InternalError, StatorError, Unsupported, unsupported
 from stator.eval.machine import Machine, Place, Stopped
 from stator.frame import Frame, forget_tracebacks
 from stator.graph.backends import compile_graph, refused
-from stator.graph.module import eager_callable
+from stator.graph.module import eager_callable, operation_names
 from stator.graph.overlap import guarded
 from stator.guards import path as paths
 from stator.guards.guardset import GuardSet
@@ -225,6 +225,8 @@ class Capture:
             with compiling(), recorder:
                 returned, result = host.ambient.context.run(self.interpret)
             host.registries.restore()
+            if not returned and isinstance(result, StatorError):
+                raise result  # of stator's own code below native code, without a frame in between
             if self.stop is not None:
                 raise InternalError("the program did not come to the place of its break again")
             if not returned and not isinstance(result, (Exception, SystemExit, GeneratorExit)):
@@ -319,7 +321,13 @@ class Capture:
         tensors = [recorder.tensor(name) for name in recorder.inputs]
         loads = [assembly.load(self.host.records[id(tensor)].path) for tensor in tensors]
         self.operations = operations
-        events.emit("graph", name=self.name, operations=operations, text=lambda: str(module.code))
+        events.emit(
+            "graph",
+            name=self.name,
+            operations=operations,
+            text=lambda: str(module.code),
+            ops=lambda: operation_names(module),
+        )
         function = compile_graph(
             module, tensors, options.backend, mode=options.mode, options=options.options, dynamic=options.dynamic
         )

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import nn
 
+from ..errors import unsupported
 from ..report.events import emit
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -95,7 +96,9 @@ class CompiledModule(nn.Module):
 
     def _first_call(self, *args: Any, **kwargs: Any) -> Any:
         """Lets a lazy module make its parameters, in eager."""
-        emit("skip", break_id="lazy-module", reason=f"{type(self._orig_mod).__name__} has no parameters yet")
+        name = type(self._orig_mod).__name__
+        error = unsupported("lazy-module", f"{name} has no parameters yet", type=name)
+        emit("skip", code=getattr(self._orig_mod.forward, "__code__", None), **error.report())
         result = self._orig_mod(*args, **kwargs)
         self._choose()
         return result

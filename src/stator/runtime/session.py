@@ -91,9 +91,12 @@ class Cache:
             return True
         name = getattr(call.code, "co_qualname", type(self.function).__qualname__)
         text = "\n  ".join([f"{name} was compiled {len(self.entries)} times (recompile_limit)", *reasons])
+        limit = {"function": name, "limit": options.recompile_limit}
+        error = RecompileLimit("recompile-limit", text, fields=limit)
+        error.locate(call.code)
         if options.fullgraph:
-            raise RecompileLimit("recompile-limit", text)
-        events.emit("skip", code=call.code, reason=text, break_id="recompile-limit")
+            raise error
+        events.emit("skip", code=call.code, **error.report())
         if not self.warned and any(entry.captured for entry in self.entries):
             self.warned = True
             warnings.warn(f"stator runs this function eagerly from now on: {text}", RuntimeWarning, stacklevel=4)
@@ -106,6 +109,7 @@ class Cache:
         try:
             entry = self.capture_entry(capture)
         except StatorError as error:
+            error.locate(call.code)
             if self.session.options.fullgraph:
                 raise
             failed = error
@@ -125,19 +129,18 @@ class Cache:
 
     def until_break(self, capture: Capture, error: StatorError) -> Entry:
         """Capture again, up to the instruction that cannot be; CPython runs what has no such place."""
-        known = {"break_id": getattr(error, "break_id", None), "location": getattr(error, "location", None)}
+        known = error.report()
         place = break_place(capture.machine.places if capture.machine is not None else [])
         if place is not None:
             again = self.capture(capture.call, place)
             try:
                 entry = again.entry(GoingOn(self.edges, self.session.below))
             except StatorError as second:
-                error = second
+                known["reason"] += f" (and it cannot go on there: {second.report()['reason']})"
             else:
-                stack = getattr(error, "stack", ())
-                events.emit("break", code=capture.call.code, reason=str(error), stack=stack, **known)
+                events.emit("break", code=capture.call.code, **known)
                 return entry
-        events.emit("skip", code=capture.call.code, reason=str(error), **known)
+        events.emit("skip", code=capture.call.code, **known)
         return capture.eager()
 
     def edges(self, found: Break) -> tuple[Any, ...]:

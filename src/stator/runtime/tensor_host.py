@@ -84,11 +84,6 @@ class TensorHost(Host):
         except (AttributeError, TypeError) as error:  # the program's own
             return throw(f, error.with_traceback(None))
 
-    def located(self, error: Unsupported) -> Unsupported:
-        """The error with the place where the program is."""
-        error.stack = error.stack or tuple(self.stack())
-        return error
-
     def class_of(self, obj: Any) -> type:
         return obj._stands_for if type(obj) is TracedTensor else type(obj)
 

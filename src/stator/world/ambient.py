@@ -93,7 +93,7 @@ def guard_context(world: World, obj: Any, path: Path) -> None:
 def enter_decimal_context(world: World, obj: Any, path: Path) -> Any:
     """A decimal context: a copy of it; templates stay themselves and cannot be changed."""
     if type(obj) is not Context:
-        raise unsupported("outside-type", "an instance of a subclass of decimal.Context", type=type(obj).__name__)
+        raise world.refuse("outside-type", "an instance of a subclass of decimal.Context", type=type(obj).__name__)
     guard_context(world, obj, path)
     if path.key in TEMPLATES:
         world.guards.add(path, IS, obj, world.origin())
@@ -126,7 +126,7 @@ def enter_decimal(world: World, obj: Any, path: Path) -> Any:
 
 
 def refuse_signals(world: World, obj: Any, path: Path) -> Any:
-    raise unsupported("native-outside-object", "flags or traps of an outside context", function="SignalDict")
+    raise world.refuse("native-outside-object", "flags or traps of an outside context", function="SignalDict")
 
 
 def notice_class(world: World, cls: type) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from stator import _frames
 from stator._frames import FAILED, UNBOUND
-from stator.errors import unsupported
 from stator.frame import RAISED, Frame, Raised, native, throw
 from stator.world.types import class_value
 
@@ -275,7 +274,7 @@ def write_generic(world: World, f: Frame, record: Any, name: str, value: Any) ->
     if found is not UNBOUND and _frames.descriptor_kind(type(found)) & 2:
         if type(found) in C_DATA:
             if type(found) is not types.MemberDescriptorType:
-                raise unsupported("outside-write", f"assignment to {type(obj).__name__}.{name}", target=name)
+                raise world.refuse("outside-write", f"assignment to {type(obj).__name__}.{name}", target=name)
             if value is UNBOUND:
                 require_slot(world, f, record, name, found)
             slots = record.extra = record.extra or {}
@@ -338,7 +337,7 @@ def write_function(world: World, f: Frame, function: Any, name: str, value: Any)
     found = _frames.type_lookup(type(function), name)
     if found is not UNBOUND and type(found) in C_DATA:
         if name not in FUNCTION_TEXTS or value is UNBOUND:
-            raise unsupported("outside-write", f"assignment to {name} of an outside function", target=name)
+            raise world.refuse("outside-write", f"assignment to {name} of an outside function", target=name)
         before = read_function(world, f, function, name)
         record.extra[name] = (record.extra[name][0] if name in record.extra else before, value, found)
         world.touch(record)

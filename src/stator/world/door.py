@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from stator import _frames
 from stator._frames import UNBOUND
-from stator.errors import unsupported
 from stator.guards.check import ALIVE, CODE_IS, EQ, IS, KEYS, LEN, TYPE_IS
 from stator.world import ambient
 from stator.world.exceptions import enter_exception, enter_traceback, exception_fields
@@ -137,7 +136,7 @@ def enter_frozenset(world: World, obj: Any, path: Path) -> Any:
         world.type_info(type(obj))
         items = enter_elements(world, obj, path)
         if not all(map(operator.is_, items, list(frozenset.__iter__(obj)))):
-            raise unsupported("outside-type", type=type(obj).__name__)
+            raise world.refuse("outside-type", type=type(obj).__name__)
         world.register(obj, path)
         return obj
     if all(type(item) in CONSTANT_TYPES for item in obj):
@@ -199,7 +198,7 @@ def fill_dict(world: World, obj: Any, path: Path, inner: Any, store: Any) -> Non
             store(inner, key, world.enter(dict.__getitem__(obj, key), path.entry(key)))
         return
     for key in (key for key in keys if not is_key(key) and not is_c_hashed(key)):
-        raise unsupported("outside-type", f"dict with a key of type {type(key).__name__}", type=type(key).__name__)
+        raise world.refuse("outside-type", f"dict with a key of type {type(key).__name__}", type=type(key).__name__)
     fill_by_position(world, obj, path, inner, store)
 
 
@@ -302,7 +301,7 @@ def enter_deque(world: World, obj: Any, path: Path) -> Any:
 
 def enter_bytearray(world: World, obj: Any, path: Path) -> Any:
     if type(obj) is not bytearray:
-        raise unsupported("outside-type", type=type(obj).__name__)
+        raise world.refuse("outside-type", type=type(obj).__name__)
     world.guards.add(path, TYPE_IS, bytearray, world.origin())
     world.guards.add(path.part("bytes", bytes), EQ, bytes(obj), world.origin())
     inner = bytearray(obj)

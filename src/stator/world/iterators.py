@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from stator import _frames
 from stator._frames import UNBOUND
-from stator.errors import unsupported
 from stator.guards.check import IS, TYPE_IS
 from stator.world.record import Importer
 
@@ -35,7 +34,7 @@ def enter_position(world: World, obj: Any, path: Path) -> Any:
     function, args, *state = world.enter(cls.__reduce__(obj), path.part("state", cls.__reduce__))
     inner = function(*args)
     if type(inner) is not cls:
-        raise unsupported("outside-type", f"a {cls.__name__} at its end", type=cls.__name__)
+        raise world.refuse("outside-iterator", f"a {cls.__name__} at its end", type=cls.__name__)
     if state:
         inner.__setstate__(state[0])
     world.register(obj, path, inner).before = cls.__reduce__(inner)  # type: ignore[call-arg]
@@ -80,7 +79,7 @@ def enter_opaque(world: World, obj: Any, path: Path) -> Any:
 def enter_generator(world: World, obj: Any, path: Path) -> Any:
     """Resuming a generator or coroutine cannot be undone, not even by refusing; one that is over does nothing."""
     if any(getattr(obj, name, None) is not None for name in ("gi_frame", "cr_frame", "ag_frame")):
-        raise unsupported("outside-type", f"{type(obj).__name__} {obj.__name__} from outside", type=type(obj).__name__)
+        raise world.refuse("outside-iterator", f"{obj.__name__} from outside", type=type(obj).__name__)
     return enter_opaque(world, obj, path)
 
 
@@ -89,7 +88,8 @@ def refuse_sequence(world: World, obj: Any, path: Path) -> Any:
     cls = type(obj)
     if issubclass(cls, io.IOBase) or obj is sys.stdout or obj is sys.stderr:
         return enter_opaque(world, obj, path)
-    raise unsupported("outside-type", f"{cls.__module__}.{cls.__qualname__} from outside", type=cls.__name__)
+    break_id = "outside-iterator" if _frames.type_lookup(cls, "__next__") is not UNBOUND else "outside-type"
+    raise world.refuse(break_id, f"{cls.__module__}.{cls.__qualname__} from outside", type=cls.__name__)
 
 
 PROTOCOLS = ("__next__", "__iter__", "__getitem__", "__len__", "__buffer__")

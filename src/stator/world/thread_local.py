@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from stator import _frames
 from stator._frames import UNBOUND
-from stator.errors import unsupported
 from stator.frame import Frame, native, throw
 from stator.guards.check import TYPE_IS
 from stator.world.attributes import RAW_READ, absent, write_native
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 def enter_thread_local(world: World, obj: Any, path: Path) -> Any:
     """Subclasses may run code of theirs on the first access of a thread, so they stay outside."""
     if type(obj) is not threading.local:
-        raise unsupported("outside-type", f"thread-local {type(obj).__qualname__}", type=type(obj).__name__)
+        raise world.refuse("outside-type", f"thread-local {type(obj).__qualname__}", type=type(obj).__name__)
     world.guards.add(path, TYPE_IS, threading.local, world.origin())
     world.register(obj, path)
     return obj

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import types
 from typing import Any
 
 from stator import _entry, _frames
 from stator._frames import UNBOUND
-from stator.errors import Location, Unsupported, unsupported
+from stator.errors import Location, StatorError, Unsupported, unsupported
 from stator.frame import Frame, throw
 from stator.guards import path as paths
 from stator.guards.check import CODE_IS, EMPTY_CELL, EQ, IS, SAME, TYPE_VERSION
@@ -22,6 +23,7 @@ from stator.world.door import IMPORTERS, importer_for
 from stator.world.record import Namespace, Record
 from stator.world.types import TypeInfo
 
+OWN_FOLDER = os.path.dirname(_frames.__file__) + os.sep
 HARMLESS = {
     int, float, complex, str, bytes, bool, type(None), types.BuiltinFunctionType, types.MethodWrapperType,
     types.WrapperDescriptorType, types.MethodDescriptorType,
@@ -66,16 +68,22 @@ class World:
         return None if frame is None else (frame.code, frame.lasti)
 
     def stack(self) -> list[Location]:
-        """The user's frames, outermost first."""
+        """The user's frames, outermost first; wrappers of ours are none."""
         frame, places = _frames.top_frame(), []
         while frame is not None:
-            places.append(Location(frame.code, 2 * frame.lasti))
+            if not frame.code.co_filename.startswith(OWN_FOLDER):
+                places.append(Location(frame.code, 2 * frame.lasti))
             frame = frame.outer
         return places[::-1]
 
     def refuse(self, break_id: str, detail: str = "", **fields: Any) -> Unsupported:
         """An Unsupported that knows where the program is."""
         return unsupported(break_id, detail, stack=self.stack(), **fields)
+
+    def located(self, error: StatorError) -> StatorError:
+        """The error with the place where the program is."""
+        error.stack = error.stack or tuple(self.stack())
+        return error
 
     # ---- the door -------------------------------------------------------------------------------
 
@@ -121,7 +129,7 @@ class World:
     def is_opaque(self, obj: Any) -> bool:
         """An outside object of a C type: only the policy's functions may work on it."""
         record = self.records.get(id(obj))
-        return record is not None and record.inner is record.obj and not _frames.is_heap_type(type(obj))
+        return record is not None and record.inner is record.obj and not _frames.is_python_class(type(obj))
 
     def notice_builtin(self, function: Any) -> None:
         """A C function is about to be handed to the captured program."""
