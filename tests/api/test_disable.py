@@ -52,6 +52,32 @@ def test_what_is_around_it_is_captured(disable, recursive):
     assert stator.stats()["graphs"] == 2 and stator.stats()["graph_breaks"] == 1
 
 
+seen = []
+
+
+def leaf(x):
+    """Notes whether it is captured."""
+    seen.append(stator.is_compiling())
+    return x.sin() + 1
+
+
+def middle(x):
+    assert not stator.is_compiling()
+    return leaf(x) * 2
+
+
+@pytest.mark.parametrize("recursive", [True, False])
+@pytest.mark.parametrize("disable", SPELLINGS)
+def test_what_it_calls(disable, recursive):
+    """With `recursive=False` what the function calls is captured, but not the function itself."""
+    excluded = disable(middle, recursive=recursive)
+    step = stator.compile(lambda x: excluded(x.cos()) - 1, backend="eager")
+    seen.clear()
+    for _ in range(2):
+        assert step(ONE).tolist() == ((ONE.cos().sin() + 1) * 2 - 1).tolist()
+    assert seen == [not recursive] * 2
+
+
 @pytest.mark.parametrize("disable", SPELLINGS)
 def test_the_break_is_where_the_call_is(disable):
     excluded = disable(double)
