@@ -20,6 +20,8 @@ typedef struct {
 
 #define FEW_LOADS 64
 
+static int eager_only; /* stance "force_eager": every Compiled is its function; guarded by the GIL */
+
 /* A Python function takes its own references before anything else happens, so it may be lent the loads. */
 static inline bool
 may_borrow(const Program *program, PyObject *function)
@@ -133,12 +135,28 @@ call_miss(Compiled *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwn
     return result;
 }
 
+/* The function itself, without a look at the entries; what stands for frames of a code object has none. */
+static PyObject *
+call_function(Compiled *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    if (!PyCallable_Check(self->function)) {
+        return call_miss(self, args, nargs, kwnames);
+    }
+    PyObject *function = Py_NewRef(self->function);
+    PyObject *result = PyObject_Vectorcall(function, args, nargs, kwnames);
+    Py_DECREF(function);
+    return result;
+}
+
 /* One entry's result, which may be a Tail. */
 PyObject *
 compiled_enter(PyObject *compiled, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     Compiled *self = (Compiled *)compiled;
     PyObject *result;
+    if (__builtin_expect(eager_only, 0)) {
+        return call_function(self, args, nargs, kwnames);
+    }
     for (Py_ssize_t i = 0; i < self->count; i++) {
         if (try_entry(self, i, args, nargs, kwnames, &result)) {
             return result;
@@ -372,3 +390,14 @@ PyTypeObject Compiled_Type = {
     .tp_members = compiled_members,
     .tp_getset = compiled_getset,
 };
+
+PyObject *
+compiled_set_eager_only(PyObject *Py_UNUSED(module), PyObject *flag)
+{
+    int value = PyObject_IsTrue(flag);
+    if (value < 0) {
+        return NULL;
+    }
+    eager_only = value;
+    Py_RETURN_NONE;
+}

@@ -84,6 +84,7 @@ typedef struct {
 
 extern PyTypeObject Program_Type;
 extern PyTypeObject Compiled_Type;
+PyObject *compiled_set_eager_only(PyObject *module, PyObject *flag);
 
 /* A run's view: where it writes, and the call's arguments. */
 typedef struct {

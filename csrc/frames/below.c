@@ -6,6 +6,8 @@
 enum { FEW_ARGUMENTS = 24 };
 static PyObject *not_taken;   /* returned in place of a result: CPython runs the frame */
 static PyObject *disable_key; /* attribute of functions that are not to be compiled, nor what they call */
+static PyObject *recursive_key; /* False there: what they call may be compiled */
+static PyObject *wrapped_key;
 static PyObject *decide_name;
 
 /* below(owner, function, argument) or below(owner, function, args, kwargs): the call, with frames below going to the
@@ -34,6 +36,27 @@ static PyObject *run_plainly(PyThreadState *ts, _PyInterpreterFrame *raw, int th
     stator_thread.below = owner;
     PyObject *result = _PyEval_EvalFrameDefault(ts, raw, throwflag);
     stator_thread.below = before;
+    return result;
+}
+
+/* The function that a wrapper runs for `disable(recursive=False)`, NULL for all others; borrowed from the wrapper. */
+static PyObject *excluded_alone(PyObject *marks) {
+    if (!marks || PyDict_GetItemWithError(marks, recursive_key) != Py_False) {
+        return NULL;
+    }
+    PyObject *wrapped = PyDict_GetItemWithError(marks, wrapped_key);
+    if (wrapped && PyMethod_Check(wrapped)) {
+        wrapped = PyMethod_GET_FUNCTION(wrapped);
+    }
+    return wrapped && PyFunction_Check(wrapped) ? wrapped : NULL;
+}
+
+/* Runs the wrapper and the function in it; frames below that go to the owner. */
+static PyObject *run_alone(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag, PyObject *function) {
+    PyObject *before = stator_thread.alone;
+    stator_thread.alone = function;
+    PyObject *result = _PyEval_EvalFrameDefault(ts, raw, throwflag);
+    stator_thread.alone = before;
     return result;
 }
 
@@ -81,11 +104,15 @@ PyObject *stator_below(PyThreadState *ts, _PyInterpreterFrame *raw, int throwfla
     int makes_generator = code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
     int starts = raw->prev_instr < _PyCode_CODE(code) + code->_co_firsttraceable;
     if (throwflag || makes_generator || !starts || !(code->co_flags & CO_OPTIMIZED) || frame_is_generator(raw)
-        || stator_transparent_code(code)) {
+        || stator_transparent_code(code) || (PyObject *)raw->f_func == stator_thread.alone) {
         return _PyEval_EvalFrameDefault(ts, raw, throwflag);
     }
     PyObject *marks = raw->f_func->func_dict;
     if (stator_skip_code(code) || (marks && PyDict_Contains(marks, disable_key) == 1)) {
+        PyObject *alone = excluded_alone(marks);
+        if (alone) {
+            return run_alone(ts, raw, throwflag, alone);
+        }
         return run_plainly(ts, raw, throwflag, NULL);
     }
     PyObject *found = look_up(owner, code);
@@ -117,8 +144,10 @@ static PyMethodDef methods[] = {
 int stator_below_ready(PyObject *module) {
     not_taken = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
     disable_key = PyUnicode_InternFromString("_torchdynamo_disable");
+    recursive_key = PyUnicode_InternFromString("_torchdynamo_disable_recursive");
+    wrapped_key = PyUnicode_InternFromString("__wrapped__");
     decide_name = PyUnicode_InternFromString("decide");
-    if (!not_taken || !disable_key || !decide_name || PyModule_AddObjectRef(module, "NOT_TAKEN", not_taken) < 0) {
+    if (!not_taken || !disable_key || !recursive_key || !wrapped_key || !decide_name || PyModule_AddObjectRef(module, "NOT_TAKEN", not_taken) < 0) {
         return -1;
     }
     return PyModule_AddFunctions(module, methods);

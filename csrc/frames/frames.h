@@ -27,6 +27,7 @@ typedef struct Thread {
     PyObject *inside_types; /* id -> class made during this capture; borrowed */
     PyObject *abandoned;  /* stator's own exception on its way out; strong or NULL */
     PyObject *below;      /* who takes the frames below a break, NULL: nobody; borrowed */
+    PyObject *alone;      /* function whose frames CPython runs, but not what they call; borrowed from its wrapper */
     int user_recursion;   /* recursion budget of the captured program */
     char *stack_limit;    /* lowest C stack address interpretation may reach */
 } Thread;

@@ -3,12 +3,16 @@
 import os as _os
 
 from .api import compile, disable, explain, is_compiling, reset, stats
+from .control.breaking import error_on_graph_break, graph_break
+from .control.marks import allow_in_graph, assume_constant_result, substitute_in_graph
+from .control.stance import stance
 from .errors import (
     BackendError,
     InternalError,
     InvalidArgument,
     InvalidBackend,
     InvalidOptions,
+    RecompileError,
     RecompileLimit,
     StatorError,
     Unsupported,
@@ -23,15 +27,22 @@ __all__ = [
     "InvalidArgument",
     "InvalidBackend",
     "InvalidOptions",
+    "RecompileError",
     "RecompileLimit",
     "StatorError",
     "Unsupported",
+    "allow_in_graph",
+    "assume_constant_result",
     "compile",
     "disable",
     "explain",
+    "error_on_graph_break",
+    "graph_break",
     "is_compiling",
     "reset",
+    "stance",
     "stats",
+    "substitute_in_graph",
 ]
 
 _logs.configure(_os.environ.get(_logs.VARIABLE))

@@ -169,6 +169,12 @@ _ROWS = (
     ),
     # Frames and the interpreter.
     Break(
+        "graph-break-requested",
+        "a break that the program asks for",
+        "stator.graph_break() or torch._dynamo.graph_break() ends the graph here.",
+        "Remove the call, or do not require a full graph.",
+    ),
+    Break(
         "disabled-function",
         "call of a function excluded from capture",
         "{function} was excluded by stator.disable or torch.compiler.disable.",
@@ -197,6 +203,26 @@ _ROWS = (
         "a break that a test asked for",
         "STATOR_FORCE_BREAK is set.",
         "Unset STATOR_FORCE_BREAK.",
+    ),
+    # Calls about the compiler.
+    Break(
+        "control-in-capture",
+        "the compiler is told what to do from inside a capture",
+        "{function} changes how programs are compiled, which one that is being compiled cannot do.",
+        "Call it outside of the compiled function.",
+    ),
+    Break(
+        "constant-arguments",
+        "arguments that a function with a constant result cannot take",
+        "{function} was marked with assume_constant_result and runs once while capturing, "
+        "with constants or with objects that the program has not changed, never with tensors.",
+        "Pass constants, or remove the mark.",
+    ),
+    Break(
+        "opaque-call",
+        "a function marked with allow_in_graph that cannot be one node",
+        "{function} can only take and return tensors, constants, and lists, tuples and dicts of them.",
+        "Pass and return those, or remove the mark.",
     ),
     # The compiler itself.
     Break(

@@ -252,6 +252,20 @@ class Unsupported(StatorError):
         return type(self), (self.break_id, self.detail, self._location, self.stack, self.fields)
 
 
+class RecompileError(StatorError):
+    """No entry fits a call, and the stance is "fail_on_recompile"."""
+
+    def __init__(self, function: str, reasons: Sequence[str] = ()) -> None:
+        super().__init__(function, tuple(reasons))
+        self.function = function
+        self.reasons = tuple(reasons)
+
+    def __str__(self) -> str:
+        head = f"{self.function} would have to be compiled again, and the stance is 'fail_on_recompile'"
+        rows = [f"  - {reason}" for reason in self.reasons] or ["  nothing was compiled for it so far"]
+        return "\n".join([head + (", because of these guards:" if self.reasons else ":"), *rows])
+
+
 class RecompileLimit(Unsupported):
     """A full graph is required, but the function was compiled too often already."""
 

@@ -48,6 +48,7 @@ from stator.runtime.compiling import compiling
 from stator.runtime.continuation import Break, Continuation
 from stator.runtime.tail import GoingOn, tail
 from stator.runtime.tensor_host import TensorHost
+from stator.runtime.throwing import throw
 from stator.world.class_contents import ClassContents
 from stator.world.lazy import Lazy, forced
 
@@ -82,6 +83,10 @@ class Call:
         """The call itself, in CPython; frames below it go to the owner."""
         return _frames.below(owner, self.function, self.args, self.kwargs)
 
+    def fail(self, error: BaseException) -> Any:
+        """Nothing has happened yet: the error is the caller's."""
+        raise error
+
     def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """Function, arguments and keyword arguments as the captured program sees them."""
         entered = [enter_or_wait(host, value, paths.arg(i)) for i, value in enumerate(self.values)]
@@ -108,6 +113,11 @@ class Call:
     def code(self) -> types.CodeType | None:
         return code_of(self.function)
 
+    @property
+    def name(self) -> str:
+        """What is called, for people."""
+        return getattr(self.function, "__qualname__", type(self.function).__qualname__)
+
 
 class ResumedCall(Call):
     """The rest of a call behind a break, to be captured."""
@@ -128,6 +138,10 @@ class ResumedCall(Call):
 
         return [paths.arg(i) for i in range(len(self.values))], run
 
+    def fail(self, error: BaseException) -> Any:
+        """The program is in the middle of its blocks: the error goes through it."""
+        return throw(self.continuation, error, self.values)
+
     def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         host.lazy = True
         entered: list[Any] = []
@@ -142,6 +156,11 @@ class ResumedCall(Call):
     @property
     def code(self) -> types.CodeType | None:
         return self.continuation.code
+
+    @property
+    def name(self) -> str:
+        code = self.code
+        return f"{code.co_qualname if code else 'a function'} behind a break"
 
 
 class BoundCall(Call):
@@ -209,6 +228,7 @@ class Capture:
         self.host = TensorHost(refused(options.backend))
         self.guards = self.host.guards
         self.classes = self.host.classes
+        self.regions = self.host.regions
         self.guards.state(snapshot())
         self.guards.call_shape(len(call.args), call.names)
         self.name = getattr(call.code, "co_name", "entry")
@@ -222,7 +242,7 @@ class Capture:
         host, recorder = self.host, self.host.recorder
         result: Any = None
         try:
-            with compiling(), recorder:
+            with compiling(), self.regions, recorder:
                 returned, result = host.ambient.context.run(self.interpret)
             host.registries.restore()
             if not returned and isinstance(result, StatorError):
@@ -289,7 +309,7 @@ class Capture:
         """Graph, effects and result become the entry function; the result may be a Break."""
         host = self.host
         host.settle_modules()
-        for change, arguments in [*host.ambient.changes(), *host.recorder.state_effects()]:
+        for change, arguments in [*host.ambient.changes(), *host.recorder.state_effects(), *self.regions.effects()]:
             host.defer(change, list(arguments), None)
         assembly = Assembly(host)
         try:

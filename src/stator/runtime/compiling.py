@@ -74,7 +74,12 @@ def exclude(fn: Callable[..., Any], recursive: bool = True, reason: str | None =
 
         made = excluded_alone
     functools.update_wrapper(made, fn)
-    made.__dict__["_stator_disable_reason"] = reason
+    made.__dict__.update(  # as torch marks its own, for the frame hook and for torch.compile
+        _torchdynamo_disable=True,
+        _torchdynamo_disable_recursive=recursive,
+        _torchdynamo_disable_msg=reason,
+        _torchdynamo_wrapper_id=id(made),
+    )
     return made
 
 

@@ -143,6 +143,15 @@ def shape(stack: Sequence[int]) -> tuple[bool, ...]:
     return tuple(number >= 0 for number in stack)
 
 
+class Start(NamedTuple):
+    """Where the innermost frame of a continuation goes on, and the instruction whose handlers take an error there."""
+
+    code: CodeType
+    unit: int
+    layout: Layout
+    thrown_at: int
+
+
 class Continuation:
     """The rest of all frames behind one way out of a breaking instruction.
 
@@ -154,6 +163,7 @@ class Continuation:
         self.results = results
         self.name = name
         self.code = code
+        self.start: Start | None = None
 
     def build(self, values: Sequence[Any]) -> tuple[FunctionType, tuple[Any, ...]]:
         """The outermost function and its argument."""
@@ -261,7 +271,11 @@ class Break:
             part.closure = tuple(number + results for number in part.closure)
             pieces.append(part)
         root = frames[0]
-        return Continuation(pieces, results, root.name, root.code)
+        made = Continuation(pieces, results, root.name, root.code)
+        if frame.handler is None or unit != frame.handler.target:
+            following = units(frame.code)[frame.unit][2]
+            made.start = Start(frame.code, unit, layout, unit if unit == following else frame.unit)
+        return made
 
 
 

@@ -11,6 +11,8 @@ from types import CodeType
 from typing import Any
 
 from stator import _entry, _frames
+from stator.control.breaking import breaks_are_errors
+from stator.control.stance import may_compile
 from stator.errors import RecompileLimit, StatorError
 from stator.eval.machine import Place
 from stator.options import Options
@@ -60,13 +62,22 @@ class Cache:
         call = self.call(args, kwargs)
         if _frames.capturing():
             return call.run()
+        failure: BaseException | None = None
+        try:
+            ready = self.ready(call)
+        except BaseException as error:
+            failure = error
+        if failure is not None:  # behind the handler: the program must not see stator handle its error
+            return call.fail(failure)
+        return call.run(self.session.below) if ready is None else self.start(ready, call)
+
+    def ready(self, call: Call) -> tuple[Entry, Any] | None:
+        """The entry to run, made if need be; None: CPython runs the call."""
         with self.session.lock:
-            ready = self.fitting(call)
-            if ready is None:
-                if self.entries and not self.may_recompile(call):
-                    return call.run(self.session.below)
-                ready = self.add(call)
-        return self.start(ready, call)
+            found = self.fitting(call)
+            if found is not None or not may_compile(call.name, lambda: self.reasons(call)):
+                return found
+            return self.add(call) if not self.entries or self.may_recompile(call) else None
 
     def fitting(self, call: Call) -> tuple[Entry, Any] | None:
         """An entry that fits after all: made by another thread meanwhile, or with classes that only look changed."""
@@ -81,17 +92,19 @@ class Cache:
             self.compiled.append(entry.program(), entry.function)
         return self.fitting(call)
 
+    def reasons(self, call: Call) -> list[str]:
+        """The guard of each entry that does not hold for a call."""
+        failures = [entry.guards.first_failure(call.values, call.names) for entry in self.entries]
+        return [failure.sentence for failure in failures if failure is not None]
+
     def may_recompile(self, call: Call) -> bool:
         """Report why; after too many compilations: say which guards kept failing, once."""
-        options = self.session.options
-        failures = [entry.guards.first_failure(call.values, call.names) for entry in self.entries]
-        reasons = [failure.sentence for failure in failures if failure is not None]
+        options, reasons = self.session.options, self.reasons(call)
         if len(self.entries) < options.recompile_limit:
             events.emit("recompile", code=call.code, reasons=reasons)
             return True
-        name = getattr(call.code, "co_qualname", type(self.function).__qualname__)
-        text = "\n  ".join([f"{name} was compiled {len(self.entries)} times (recompile_limit)", *reasons])
-        limit = {"function": name, "limit": options.recompile_limit}
+        text = "\n  ".join([f"{call.name} was compiled {len(self.entries)} times (recompile_limit)", *reasons])
+        limit = {"function": call.name, "limit": options.recompile_limit}
         error = RecompileLimit("recompile-limit", text, fields=limit)
         error.locate(call.code)
         if options.fullgraph:
@@ -110,7 +123,7 @@ class Cache:
             entry = self.capture_entry(capture)
         except StatorError as error:
             error.locate(call.code)
-            if self.session.options.fullgraph:
+            if breaks_are_errors(self.session.options, capture):
                 raise
             failed = error
         if failed is not None:  # not in the handler: the program would see the error as its context

@@ -10,6 +10,7 @@ from torch.nn.modules import module as module_globals
 
 from stator import _entry, _frames
 from stator._frames import UNBOUND
+from stator.control.breaking import Regions
 from stator.errors import Location, Unsupported
 from stator.frame import Frame, throw
 from stator.guards import path as paths
@@ -17,8 +18,10 @@ from stator.guards.check import LEN, NO_HOOKS, TENSOR
 from stator.guards.path import Path
 from stator.guards.tensor_spec import TensorSpec
 from stator.native.host import CALLERS, READERS, STANDINS, WRITERS, Host, call_python, passes_on, standin
+from stator.native.standins_control import check_torch, torch_caller
 from stator.native.warn import Registries
-from stator.runtime.compiling import EXCLUDED_ALONE, EXCLUDED_WITH_CALLEES, is_compiling
+from stator.runtime import excluded, marked
+from stator.runtime.compiling import is_compiling
 from stator.runtime.tensor_attributes import read_tensor, write_tensor
 from stator.tensors.recorder import Recorder
 from stator.tensors.signals import NotLeaf
@@ -26,10 +29,6 @@ from stator.tensors.traced import TracedTensor
 from stator.world.door import CONSTANT_TYPES, FAMILIES, IMPORTERS, constant
 from stator.world.record import Namespace
 from stator.world.world import World
-
-EXCLUDED = (EXCLUDED_WITH_CALLEES, EXCLUDED_ALONE)
-for _code in EXCLUDED:
-    _frames.mark_code(_code, _frames.TAKEN)  # stator's own code, but it stands for the user's
 
 
 class Stack:
@@ -57,18 +56,28 @@ class TensorHost(Host):
         super().__init__()
         self.recorder = Recorder(self.where, refused)
         self.registries = Registries()
+        self.regions = Regions(self.seen)
+        marked.notice_substitutes()
         ignore_bookkeeping(sys.modules.get(self.bookkeeping))
         compiler = self.namespace(vars(torch.compiler))
         assert compiler is not None
         compiler.values["_is_compiling_flag"] = compiler.before["_is_compiling_flag"] = True
 
-    def function_enters(self, f: Frame, function: Any) -> None:
+    def function_enters(self, f: Frame, function: Any) -> bool:
         self.registries.note(f.globals)
-        marks = _frames.instance_dict(function)
-        if any(f.code is code for code in EXCLUDED) or (marks and marks.get("_torchdynamo_disable")):
-            name = getattr(marks.get("__wrapped__") if marks else None, "__qualname__", function.__qualname__)
-            raise self.refuse("disabled-function", f"call of {name}", function=name)
+        excluded.check(self, function)
+        check_torch(self, function)
         super().function_enters(f, function)
+        return marked.replace_body(self, f, function)
+
+    def caller(self, function: Any) -> Any:
+        known = excluded.caller_of(function) or torch_caller(function) or marked.caller_of(function)
+        return known or super().caller(function)
+
+    def seen(self, real: dict[str, Any], name: str) -> Any:
+        """What the program sees under a name of a namespace, without a guard."""
+        namespace = self.namespaces.get(id(real))
+        return real.get(name) if namespace is None else namespace.values.get(name, real.get(name))
 
     def where(self) -> Any:
         """The user's stack for a node, formatted only when somebody reads it."""

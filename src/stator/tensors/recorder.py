@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
@@ -195,10 +196,13 @@ class Recorder:
         named, named_nodes = lower(kwargs, found) if kwargs else (None, {})
         state = read_state()
         key = (target.func, state, self._flags, named, *keys)
-        plan = memo.plans.get(key)
+        plan = None if target.opaque else memo.plans.get(key)
         if plan is None:
             plan = propagate(target.func, args, kwargs, found)
-            memo.add(key, plan)
+            if target.opaque:
+                plan = replace(plan, pure=False, silent=False)
+            else:
+                memo.add(key, plan)
         return self._apply(target, plan, state, tuple(nodes), named_nodes, found)
 
     def _apply(

@@ -27,7 +27,7 @@ Handler = Callable[["Recorder", tuple[Any, ...], dict[str, Any]], Any]
 class Target:
     """How one callable is recorded: FX op and target, and what propagation runs."""
 
-    __slots__ = ("factory", "func", "general", "handler", "name", "op", "operator", "reflected", "target")
+    __slots__ = ("factory", "func", "general", "handler", "name", "op", "opaque", "operator", "reflected", "target")
 
     def __init__(self, func: Any, op: str, target: Any, name: str, handler: Handler | None = None) -> None:
         self.func = func
@@ -39,6 +39,7 @@ class Target:
         self.reflected = False
         self.factory = False  # takes the default device
         self.general = False  # not only for tensors: an operator
+        self.opaque = False  # a function of the user: nothing is known about it, and nothing remembered
 
 
 def safe_name(name: str) -> str:

@@ -321,8 +321,7 @@ class World:
         function = f.function
         if id(function) in self.plain_functions:
             return
-        self.function_enters(f, function)
-        plain = True
+        plain = not self.function_enters(f, function)
         if f.generator is not None:
             plain = False
             for slot in range(f.info.first_free):
@@ -338,12 +337,13 @@ class World:
         if plain:
             self.plain_functions[id(function)] = function
 
-    def function_enters(self, f: Frame, function: Any) -> None:
-        """The first frame of a function, or of one that needs a look each time."""
+    def function_enters(self, f: Frame, function: Any) -> bool:
+        """The first frame of a function, or of one that needs a look each time; True if this is such a one."""
         if id(f.globals) not in self.namespaces:
             self.namespace(f.globals)
         if id(f.builtins) not in self.namespaces:
             self.namespace(f.builtins)
+        return False
 
     def enter_defaults(self, f: Frame, function: Any) -> None:
         defaults = function.__defaults__

@@ -1,0 +1,49 @@
+"""Functions that capture must not enter: `stator.disable`, `torch.compiler.disable` and the mark both leave."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+from stator import _frames
+from stator.frame import Frame
+from stator.runtime.compiling import EXCLUDED_ALONE, EXCLUDED_WITH_CALLEES
+
+CODES = (EXCLUDED_WITH_CALLEES, EXCLUDED_ALONE)
+for _code in CODES:
+    _frames.mark_code(_code, _frames.TAKEN)  # stator's own code, but it stands for the user's
+
+
+def check(host: Any, function: Any) -> None:
+    """Refuses a function that was excluded."""
+    if not is_excluded(function):
+        return
+    marks = _frames.instance_dict(function) or {}
+    name = getattr(marks.get("__wrapped__"), "__qualname__", function.__qualname__)
+    reason = marks.get("_torchdynamo_disable_msg")
+    raise host.refuse("disabled-function", f"call of {name}" + (f": {reason}" if reason else ""), function=name)
+
+
+def is_excluded(function: Any) -> bool:
+    """By its code, or by torch's mark; `functools.wraps` copies that from torch's wrapper to functions around it."""
+    if any(function.__code__ is code for code in CODES):
+        return True
+    marks = _frames.instance_dict(function)
+    if not marks or not marks.get("_torchdynamo_disable"):
+        return False
+    return "_torchdynamo_wrapper_id" not in marks or is_torch_wrapper(function)
+
+
+def is_torch_wrapper(function: Any) -> bool:
+    """Whether this is what torch's `disable` returned, not something with a copy of its attributes."""
+    home = function.__globals__.get("__name__")
+    return type(home) is str and home.startswith("torch._dynamo.")
+
+
+def caller_of(function: Any) -> Any:
+    """Calls from the program's own code are refused where they are made."""
+    return refuse_call if type(function) is FunctionType and is_excluded(function) else None
+
+
+def refuse_call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    check(host, function)
