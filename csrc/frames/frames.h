@@ -25,6 +25,7 @@ typedef struct Thread {
     PyObject *interpret;  /* called with a new Frame; borrowed from the capture */
     PyObject *frame_type; /* subclass of Frame to instantiate; borrowed */
     PyObject *inside_types; /* id -> class made during this capture; borrowed */
+    PyObject *generators; /* list of weak references to those made during this capture; borrowed */
     PyObject *abandoned;  /* stator's own exception on its way out; strong or NULL */
     PyObject *below;      /* who takes the frames below a break, NULL: nobody; borrowed */
     PyObject *alone;      /* function whose frames CPython runs, but not what they call; borrowed from its wrapper */

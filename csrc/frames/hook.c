@@ -178,7 +178,13 @@ static PyObject *hook(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag
     }
     int makes_generator = raw->f_code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
     if (makes_generator && !frame_is_generator(raw)) { /* only as far as RETURN_GENERATOR */
-        return _PyEval_EvalFrameDefault(ts, raw, throwflag);
+        PyObject *made = _PyEval_EvalFrameDefault(ts, raw, throwflag);
+        PyObject *reference = made ? PyWeakref_NewRef(made, NULL) : NULL;
+        if (reference && PyList_Append(stator_thread.generators, reference) < 0) {
+            Py_CLEAR(made);
+        }
+        Py_XDECREF(reference);
+        return made;
     }
     if (stator_thread.user_recursion <= 0 || ts->recursion_remaining <= 1 || stack_exhausted()) {
         PyErr_Clear();

@@ -25,6 +25,7 @@ import torch
 from . import raw
 from .makers import dead_reference
 from .plan import SELF, CannotRebuild, Const, Heap, Part, Plan, listing, piece, refuse, tuple_of
+from .generators import build_generator
 from .recipes_containers import create
 
 # Immutable ones.
@@ -170,8 +171,6 @@ def _reduction(obj: Any, solid: type) -> tuple[Any, tuple[Any, ...], Any]:
 
 _TIED = "it is tied to the running program"
 _REFUSED: dict[type, str] = {
-    types.GeneratorType: "a generator is a suspended frame",
-    types.CoroutineType: "a coroutine is a suspended frame",
     types.AsyncGeneratorType: "an asynchronous generator is a suspended frame",
     types.FrameType: "a frame belongs to the call that it ran",
     types.TracebackType: "a traceback refers to the frames of this run",
@@ -199,6 +198,8 @@ _REFUSED: dict[type, str] = {
 }
 
 ROWS: dict[type, Any] = {
+    types.GeneratorType: build_generator,
+    types.CoroutineType: build_generator,
     **{cls: refuse(why) for cls, why in _REFUSED.items()},
     datetime.date: build_frozen,
     datetime.datetime: build_frozen,

@@ -78,10 +78,11 @@ class Machine:
     was, innermost first.
     """
 
-    def __init__(self, world: Any, root: Any = None, stop: Place | None = None) -> None:
+    def __init__(self, world: Any, root: Any = None, stop: Place | None = None, watched: Any = ()) -> None:
         self.world = world
         self.root = root
         self.stop = stop
+        self.watched: frozenset[type] = frozenset(watched)  # a break comes before an object of these is made
         self.places: list[Place] = []
 
     def interpret(self, frame: Frame) -> Any:
@@ -131,6 +132,8 @@ class Machine:
         ops = careful_ops(frame.info) if self.world.lazy else frame.info.ops
         if self.stop is not None and frame.direct and self.stop.path == frame.path:
             ops = stopping_ops(ops, self.stop.steps)
+        elif self.watched and frame.direct:
+            ops = watching_ops(ops, self.watched)
         elif FORCED and frame.direct:
             ops = forced_ops(ops, frame)
         return run(frame, unit, ops)
@@ -148,6 +151,18 @@ def stopping_ops(ops: Any, steps: int) -> Any:
         return handler(frame, arg)
 
     return [(partial(count, handler), arg, following) for handler, arg, following in ops]
+
+
+def watching_ops(ops: Any, watched: frozenset[type]) -> Any:
+    """The same instructions; the one that makes an object of a watched type is a break."""
+
+    def look(handler: Any, frame: Frame, arg: Any) -> Any:
+        jump = handler(frame, arg)
+        if frame.stack and type(frame.stack[-1]) in watched and id(frame.stack[-1]) not in frame.world.records:
+            raise frame.world.refuse("cannot-rebuild", type=type(frame.stack[-1]).__name__)
+        return jump
+
+    return [(partial(look, handler), arg, following) for handler, arg, following in ops]
 
 
 def snapshots(frame: Frame | None) -> list[Snapshot]:

@@ -41,11 +41,12 @@ from stator.native import (  # noqa: F401 - rows
     warn,
     weak,
 )
+from stator.native.host import CONTENT_TYPES
 from stator.options import Options
 from stator.report import events
 from stator.runtime.assemble import Assembly
 from stator.runtime.compiling import compiling
-from stator.runtime.continuation import Break, Continuation
+from stator.runtime.continuation import Break, Continuation, break_place
 from stator.runtime.tail import GoingOn, tail
 from stator.runtime.tensor_host import TensorHost
 from stator.runtime.throwing import throw
@@ -218,13 +219,16 @@ def code_of(function: Any) -> types.CodeType | None:
 class Capture:
     """Runs a call under the interpreter and assembles the entry."""
 
-    def __init__(self, call: Call, options: Options, owner: Any = None, stop: Place | None = None) -> None:
+    def __init__(self, call: Call, options: Options, owner: Any = None, stop: Place | None = None, watched: Any = ()) -> None:
         self.call = call
         self.owner = owner
         self.operations = 0
         self.options = options
         self.stop = stop
+        self.watched = watched  # types of which no object may be made before the break
+        self.unmade: set[type] = set()  # types of objects that cannot be rebuilt
         self.machine: Machine | None = None
+        self.generators: list[Any] = []  # weak references to those the program made
         self.host = TensorHost(refused(options.backend))
         self.guards = self.host.guards
         self.classes = self.host.classes
@@ -257,11 +261,11 @@ class Capture:
             made = self.assemble(result)
         except Stopped as stopped:
             host.registries.restore()
-            found = self.found(stopped)
+            result = self.found(stopped)
             assert going_on is not None
-            made = self.assemble(found, going_on)
-            found.values.clear()
+            made = self.assemble(result, going_on)
         finally:
+            _frames.discard_generators(self.generators)  # first: dying, they would run
             result = None
             host.registries.restore()
             host.close()
@@ -269,6 +273,10 @@ class Capture:
         check_survivors(recorder)
         events.emit("capture", code=self.call.code, seconds=time.perf_counter() - started)
         return made
+
+    def place(self) -> Place | None:
+        """Where a break can be after the capture was given up."""
+        return break_place(self.machine.places) if self.machine is not None else None
 
     def found(self, stopped: Stopped) -> Break:
         """The break at which the capture stopped, which nothing else keeps alive."""
@@ -288,13 +296,13 @@ class Capture:
         """(True, result) or (False, exception) of the call."""
         host = self.host
         function, positional, keywords = self.call.enter(host)
-        self.machine = Machine(host, first_function(function), self.stop)
+        self.machine = Machine(host, first_function(function), self.stop, self.watched)
         _frames.note_classes(True)
         if host.gc_enabled:
             gc.disable()  # collections would run finalizers of strangers as part of the captured program
         try:
             return _frames.capture(
-                self.machine.interpret, Frame, host.inside_types, function, positional, keywords
+                self.machine.interpret, Frame, host.inside_types, self.generators, function, positional, keywords
             )
         except StatorError:
             raise
@@ -315,7 +323,7 @@ class Capture:
         try:
             outcome(assembly.write(None, []), result, None)
         except CannotRebuild as error:
-            self.unmade = type(error.obj)
+            self.unmade = {type(obj) for obj in (error.obj, *error.within)} - CONTENT_TYPES
             raise unsupported("cannot-rebuild", str(error), type=type(error.obj).__name__) from error
         host.identities.guard(assembly.written, torch.Tensor)
         graph, inputs = self.compile_graph(assembly)

@@ -19,10 +19,11 @@ from stator.options import Options
 from stator.report import events
 from stator.runtime.below import Below
 from stator.runtime.capture import BoundCall, Call, Capture, Entry, ResumedCall, code_of
-from stator.runtime.continuation import Break, Continuation, break_place, is_resumed
+from stator.runtime.continuation import Break, Continuation, is_resumed
 from stator.runtime.tail import GoingOn
 from stator.runtime.tracebacks import collapse
 
+MOST_PLACES = 4  # tries to find a place for a break at which everything can be rebuilt
 SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()
 _entry.set_step_runner(_frames.below, collapse)
 
@@ -137,24 +138,39 @@ class Cache:
     def capture_entry(self, capture: Capture) -> Entry:
         return capture.entry()
 
-    def capture(self, call: Call, stop: Place | None = None) -> Capture:
-        return Capture(call, self.session.options, self.session.below, stop)
+    def capture(self, call: Call, stop: Place | None = None, watched: Any = ()) -> Capture:
+        return Capture(call, self.session.options, self.session.below, stop, watched)
 
     def until_break(self, capture: Capture, error: StatorError) -> Entry:
         """Capture again, up to the instruction that cannot be; CPython runs what has no such place."""
-        known = error.report()
-        place = break_place(capture.machine.places if capture.machine is not None else [])
-        if place is not None:
-            again = self.capture(capture.call, place)
+        known, call = error.report(), capture.call
+        place = self.place_before(call, capture.unmade) if capture.unmade else capture.place()
+        for _ in range(MOST_PLACES):
+            if place is None:
+                break
+            again = self.capture(call, place)
             try:
                 entry = again.entry(GoingOn(self.edges, self.session.below))
             except StatorError as second:
                 known["reason"] += f" (and it cannot go on there: {second.report()['reason']})"
             else:
-                events.emit("break", code=capture.call.code, **known)
+                events.emit("break", code=call.code, **known)
                 return entry
-        events.emit("skip", code=capture.call.code, **known)
+            earlier = self.place_before(call, again.unmade)
+            place = None if earlier == place else earlier
+        events.emit("skip", code=call.code, **known)
         return capture.eager()
+
+    def place_before(self, call: Call, unmade: set[type]) -> Place | None:
+        """The instruction that makes the first object of types that cannot be rebuilt."""
+        if not unmade:
+            return None
+        probe = self.capture(call, watched=unmade)
+        try:
+            probe.entry()
+        except StatorError:
+            return probe.place()
+        return None
 
     def edges(self, found: Break) -> tuple[Any, ...]:
         """What goes on behind a break, by edge."""
