@@ -171,6 +171,9 @@ sequence_load(PyObject *object, Py_ssize_t index, Scratch *scratch)
     if (methods == NULL || methods->sq_item == NULL) {
         return NULL;
     }
+    if (index < 0) {
+        index += raw_length(object);
+    }
     WITHOUT_COLLECTION(methods->sq_item(object, index));
     return keep(value, scratch);
 }

@@ -11,7 +11,7 @@
     X(ARG) X(CLASSFIELDS) X(DICT) X(ATTR) X(CLASSITEM) X(KEY) X(GETATTR) X(TYPE) X(ITEM) X(ORDER) X(SEQ) X(CELL) X(PART)
 #define CHECK_OPS(X) \
     X(TYPE_IS) X(TYPE_VERSION) X(IS) X(EQ) X(LEN) X(KEYS) X(NO_KEY) X(NO_ATTR) X(TENSOR) X(CODE_IS) X(HOOKS) \
-    X(EMPTY_CELL) X(SAME) X(ALIVE) X(STATE) X(DISTINCT)
+    X(EMPTY_CELL) X(SAME) X(ALIVE) X(STATE) X(DISTINCT) X(NOT_EMPTY) X(HAS_ELEMENT) X(NO_ELEMENT)
 #define FLOW_OPS(X) X(INSTANCE) X(STILL) X(TAG) X(TAGGED) X(END)
 
 #define OP_ENUM(name) OP_##name,
@@ -160,6 +160,11 @@ PyObject *tail_set_runner(PyObject *module, PyObject *const *args, Py_ssize_t na
 Distinct *distinct_new(PyObject *key, int32_t slots);
 bool distinct_check(Distinct *distinct, const Scratch *scratch);
 void distinct_free(Distinct *distinct);
+
+/* upcoming.c: iterators, read without advancing them. */
+int upcoming_init(void);
+PyObject *upcoming(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *beneath(PyObject *module, PyObject *iterator);
 
 /* attribute.c */
 PyObject *attribute_load(PyObject *object, PyObject *name, Scratch *scratch);

@@ -73,10 +73,15 @@ static inline PyObject *
 load_ITEM(const Run *run, const Instr *in)
 {
     PyObject *object = run->values[in->src];
-    if (PyTuple_Check(object)) {
-        return in->arg < PyTuple_GET_SIZE(object) ? PyTuple_GET_ITEM(object, in->arg) : NULL;
+    bool tuple = PyTuple_Check(object);
+    if (!tuple && !PyList_Check(object)) {
+        return NULL;
     }
-    return PyList_Check(object) && in->arg < PyList_GET_SIZE(object) ? PyList_GET_ITEM(object, in->arg) : NULL;
+    Py_ssize_t size = Py_SIZE(object), at = in->arg < 0 ? size + in->arg : in->arg;
+    if (at < 0 || at >= size) {
+        return NULL;
+    }
+    return tuple ? PyTuple_GET_ITEM(object, at) : PyList_GET_ITEM(object, at);
 }
 
 static inline PyObject *
@@ -133,6 +138,26 @@ static inline bool
 check_LEN(const Run *run, const Instr *in)
 {
     return raw_length(run->values[in->src]) == in->number;
+}
+
+static inline bool
+check_NOT_EMPTY(const Run *run, const Instr *in)
+{
+    return raw_length(run->values[in->src]) > 0;
+}
+
+static inline bool
+check_HAS_ELEMENT(const Run *run, const Instr *in)
+{
+    PyObject *set = run->values[in->src];
+    return PyAnySet_Check(set) && set_find(set, in->lookup->key, in->lookup->hash) == FIND_FOUND;
+}
+
+static inline bool
+check_NO_ELEMENT(const Run *run, const Instr *in)
+{
+    PyObject *set = run->values[in->src];
+    return PyAnySet_Check(set) && set_find(set, in->lookup->key, in->lookup->hash) == FIND_ABSENT;
 }
 
 static inline bool

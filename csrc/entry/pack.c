@@ -21,7 +21,8 @@ makes_reference(int32_t op)
 static bool
 looks_up(int32_t op)
 {
-    return op == OP_ATTR || op == OP_KEY || op == OP_CLASSITEM || op == OP_NO_KEY || op == OP_NO_ATTR || op == OP_STILL;
+    return op == OP_ATTR || op == OP_KEY || op == OP_CLASSITEM || op == OP_NO_KEY || op == OP_NO_ATTR || op == OP_STILL
+           || op == OP_HAS_ELEMENT || op == OP_NO_ELEMENT;
 }
 
 static int
@@ -92,7 +93,8 @@ in_range(const Program *program, const Instr *in, Py_ssize_t length)
     int32_t slots = program->slots;
     bool tag = in->op == OP_INSTANCE || in->op == OP_STILL || in->op == OP_TAG || in->op == OP_TAGGED;
     bool second = in->op == OP_ATTR || in->op == OP_NO_ATTR || in->op == OP_SAME;
-    if (in->op < 0 || in->op >= OP_COUNT || in->src < 0 || in->src >= slots || in->dst < 0 || in->arg < 0) {
+    bool index = in->op == OP_ITEM || in->op == OP_SEQ; /* may count from the end */
+    if (in->op < 0 || in->op >= OP_COUNT || in->src < 0 || in->src >= slots || in->dst < 0 || (in->arg < 0 && !index)) {
         return false;
     }
     return in->dst < (in->op == OP_TAGGED ? length : slots) && (!tag || in->arg < program->tags)

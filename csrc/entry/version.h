@@ -110,6 +110,32 @@ dict_find(PyObject *object, PyObject *key, Py_hash_t hash, int32_t *hint, Find *
     return value;
 }
 
+/* Whether a set has an element, without running user code. */
+static inline Find
+set_find(PyObject *object, PyObject *key, Py_hash_t hash)
+{
+    enum { LINEAR_PROBES = 9 };
+    PySetObject *set = (PySetObject *)object;
+    size_t mask = (size_t)set->mask, perturb = (size_t)hash, at = (size_t)hash & mask;
+    for (;;) {
+        size_t last = at + LINEAR_PROBES <= mask ? at + LINEAR_PROBES : at;
+        for (size_t i = at; i <= last; i++) {
+            const setentry *entry = &set->table[i];
+            if (entry->key == NULL) {
+                return FIND_ABSENT;
+            }
+            if (entry->hash == hash && entry->key != _PySet_Dummy) {
+                int equal = key_equal(entry->key, key);
+                if (equal != 0) {
+                    return equal < 0 ? FIND_UNSAFE : FIND_FOUND;
+                }
+            }
+        }
+        perturb >>= 5;
+        at = (at * 5 + 1 + perturb) & mask;
+    }
+}
+
 /* Where the pointer to the instance dict lies, or NULL if instances have none. */
 static inline PyObject **
 instance_dict_slot(PyObject *object)

@@ -179,6 +179,14 @@ class InternalError(StatorError):
     break_id = "internal"
 
 
+class Again(StatorError):
+    """The capture has to be made again, with what is at this path imported whole."""
+
+    def __init__(self, path: Any) -> None:
+        super().__init__(path)
+        self.path = path
+
+
 class Unsupported(StatorError):
     """The program does something that cannot be captured."""
 

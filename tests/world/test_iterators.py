@@ -5,6 +5,7 @@ import itertools
 import types
 
 import pytest
+import torch
 
 import stator
 
@@ -42,6 +43,15 @@ def rest(obj):
         lambda: iter(bytearray(b"abcdef")),
         lambda: iter(range(3, 9)),
         lambda: reversed([1, 2, 3, 4, 5]),
+        lambda: reversed((1, 2, 3, 4, 5)),
+        lambda: iter({1: 2, 3: 4, 5: 6, 7: 8}),
+        lambda: iter({1: 2, 3: 4, 5: 6, 7: 8}.values()),
+        lambda: iter({1: 2, 3: 4, 5: 6, 7: 8}.items()),
+        lambda: iter({1, 2, 3, 4, 5}),
+        lambda: enumerate("abcdef", 3),
+        lambda: zip("abcdef", [1, 2, 3, 4, 5]),
+        lambda: zip("abc", [1, 2, 3, 4, 5]),
+        lambda: enumerate(zip("abcdef", {1: 2, 3: 4, 5: 6, 7: 8})),
         lambda: itertools.count(3),
         lambda: itertools.count(3, 7),
     ],
@@ -115,9 +125,8 @@ def test_a_slice_with_contents():
     "make",
     [
         lambda: (x for x in [1, 2, 3]),
-        lambda: zip([1, 2], [3, 4]),
+        lambda: zip([1, 2], [3, 4], strict=True),
         lambda: map(str, [1, 2]),
-        lambda: iter({1: 2}),
         lambda: iter([None, 1].pop, None),
         lambda: itertools.tee([1])[0],
     ],
@@ -138,3 +147,162 @@ def test_buffers_are_refused():
     with pytest.raises(stator.errors.Unsupported):
         stator.compile(program, backend="eager", fullgraph=True)()
     assert numbers[0] == 1
+
+
+# ---- read ahead of the real iterator ------------------------------------------------------------------------------
+
+
+def entries_of(compiled):
+    return len(compiled.miss.__self__.entries)
+
+
+def first_of(it, x):
+    for element in it:
+        return x + element
+    return x
+
+
+@pytest.mark.parametrize(
+    "kind", [iter, lambda xs: iter(tuple(xs)), reversed, lambda xs: iter(dict(enumerate(xs)).values())]
+)
+def test_the_position_is_not_guarded(kind):
+    tensors = [torch.ones(2) * i for i in range(5)]
+    x = torch.zeros(2)
+    compiled = stator.compile(first_of, backend="eager", fullgraph=True)
+    ours, theirs = kind(tensors), kind(tensors)
+    for _ in range(5):
+        assert torch.equal(compiled(ours, x), first_of(theirs, x))
+    assert entries_of(compiled) == 1
+    assert compiled(ours, x) is x
+    assert compiled(ours, x) is x
+    assert entries_of(compiled) <= 3
+
+
+def test_many_elements():
+    def program(it, x):
+        for element in it:
+            x = x + element
+        return x, next(it, "over")
+
+    tensors = [torch.ones(2) * i for i in range(150)]
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    for _ in range(2):
+        it = iter(tensors)
+        result, over = compiled(it, torch.zeros(2))
+        assert torch.equal(result, sum(tensors)) and over == "over" and next(it, None) is None
+    assert entries_of(compiled) == 1
+    tensors.append(torch.ones(2))
+    assert torch.equal(compiled(iter(tensors), torch.zeros(2))[0], sum(tensors))
+    assert entries_of(compiled) == 2
+
+
+def test_an_iterator_kept_in_an_attribute():
+    class Data:
+        def __init__(self):
+            self.batches = iter([torch.ones(2) * i for i in range(6)])
+
+    def program(data):
+        return next(data.batches) + 1
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    data = Data()
+    for number in range(6):
+        assert torch.equal(compiled(data), torch.ones(2) * number + 1)
+    assert entries_of(compiled) == 1
+    with pytest.raises(StopIteration):
+        compiled(data)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda it: (next(it), list(it)), lambda it: (next(it), sum(it)), lambda it: [*it], lambda it: f"{it}"[:10],
+        lambda it: (next(it), sum(x for x in it)), lambda it: [next(it) for _ in range(2)], lambda it: type(it),
+        lambda it: list(zip(it, it)), lambda it: (iter(it) is it, next(it, 5)), lambda it: 3 in it,
+        lambda it: (bool(it), not it), lambda it: it.__next__(), lambda it: [(next(it), x) for x in it],
+        lambda it: it.__length_hint__(), lambda it: dict(enumerate(it)), lambda it: max(it, default=0),
+        lambda it: (next(it), next(it), next(it), next(it), next(it)),
+    ],
+)  # fmt: skip
+def test_uses(use):
+    eager, compiled = calls(lambda it: use(it), lambda: iter([1, 2, 3, 4]))
+    assert compiled == eager
+
+
+def test_yield_from():
+    def program(it):
+        def inner(values):
+            yield next(values)
+            yield from values
+
+        return list(inner(it))
+
+    eager, compiled = calls(program, lambda: iter([1, 2, 3, 4]), count=1)
+    assert compiled == eager
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_the_list_changes_before_or_after(early):
+    def program(it, items, clear):
+        if clear:
+            del items[1:]
+        first = next(it, None)
+        items.append(9)
+        return first, next(it, None), next(it, None)
+
+    def make():
+        items = [1, 2]
+        return [iter(items), items, early]
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    ours, theirs = make(), make()
+    for _ in range(3):
+        assert compiled(*ours) == program(*theirs)
+        assert ours[1] == theirs[1]
+
+
+def test_a_list_that_comes_to_lie_beneath_the_iterator():
+    def program(it, items):
+        items[0] = 7
+        return next(it)
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    one, two = [1, 2], [1, 2]
+    assert compiled(iter(one), two) == 1
+    one, two = [1, 2], [1, 2]
+    assert compiled(iter(two), two) == 7
+
+
+def test_an_iterator_that_comes_to_lie_beneath_another():
+    def program(pairs, it):
+        return next(pairs), next(it)
+
+    compiled = stator.compile(program, backend="eager")
+    assert compiled(zip([1, 2], [3, 4]), iter([1, 2])) == ((1, 3), 1)
+    inner = iter([1, 2])
+    assert compiled(zip(inner, [3, 4]), inner) == ((1, 3), 2)
+    inner = iter([1, 2, 3])
+    assert compiled(zip(inner, inner), inner) == ((1, 2), 3)
+
+
+def test_one_iterator_by_two_names():
+    def program(a, b):
+        return next(a), next(b), a is b
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    it = iter([1, 2, 3])
+    assert compiled(it, it) == (1, 2, True)
+    assert next(it) == 3
+    assert compiled(iter([1, 2]), iter([1, 2])) == (1, 1, False)
+
+
+def test_uneven_zip_is_left_as_eager_leaves_it():
+    def program(pairs):
+        return [pair for pair in pairs], next(pairs, "end")
+
+    def outcomes(function):
+        longer = iter([1, 2, 3, 4, 5])
+        pairs = zip(longer, [1, 2])
+        return function(pairs), list(longer)
+
+    assert outcomes(stator.compile(program, backend="eager", fullgraph=True)) == outcomes(program)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from stator.code import tables311 as tables
 
 Handler = Callable[[Any, Any], "int | None"]
+Op = tuple[Handler, Any, int]  # handler, resolved argument, next unit
 
 
 class Protected(NamedTuple):
@@ -38,6 +39,7 @@ class CodeInfo:
         "ops",
         "prefix",
         "protected",
+        "settling",
         "silent",
         "slots",
     )
@@ -56,8 +58,9 @@ class CodeInfo:
             + bool(code.co_flags & 0x08)  # **kwargs
         )
         self.protected = tuple(exception_table(code))
+        self.careful: list[Op] | None = None  # see eval/careful.py
+        self.settling: list[Op] | None = None  # see eval/settling.py
         self.prefix = 0  # units in front of the user's own, in a resumed function
-        self.careful: list[tuple[Handler, Any, int]] | None = None  # see eval/careful.py
         self.names = [name for name, _, _ in units(code)]
         self.ops = [
             (handlers[name], tables.ARGUMENTS.get(name, tables.plain)(self, arg, following), following)

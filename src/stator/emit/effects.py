@@ -282,6 +282,23 @@ def items(
     _assign(changed, [*assigned.items()] if isinstance(assigned, Mapping) else assigned)
 
 
+def operations(emitter: Emitter, target: object, cls: type, done: Iterable[tuple[str, tuple[Any, ...]]]) -> None:
+    """Call methods of a builtin container, for callers that know what was done to it but not what it holds."""
+    changed = Target(emitter, target, cls, cls)
+    for method, arguments in done:
+        changed.do(method, *arguments)
+
+
+def advance(emitter: Emitter, target: object, taken: int, ended: int) -> None:
+    """Take elements from an iterator, and find it at its end so many times."""
+    if taken == 1:
+        emitter.statement("{0}({1})", Const(next), target)
+    elif taken:
+        emitter.statement("{0}({1}({2}, {3}), 0)", Const(deque), Const(itertools.islice), target, taken)
+    for _ in range(ended):
+        emitter.statement("{0}({1}, None)", Const(next), target)
+
+
 # Attributes, cells and globals.
 
 

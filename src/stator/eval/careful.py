@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stator.code.decode import CodeInfo, Handler, units
+from stator.code.decode import CodeInfo, Handler, Op, units
 from stator.code.windows311 import WINDOWS
 from stator.frame import Frame
 from stator.world.lazy import Lazy
@@ -37,15 +37,12 @@ PLACES: dict[str, Positions] = {
 }
 
 
-def careful_ops(info: CodeInfo) -> list[tuple[Handler, Any, int]]:
-    """The instructions of a code object in their careful form."""
-    if info.careful is None:
-        made = units(info.code)
-        info.careful = [
-            (careful(name, number, handler), arg, following)
-            for (name, number, _), (handler, arg, following) in zip(made, info.ops, strict=True)
-        ]
-    return info.careful
+def careful_ops(info: CodeInfo, ops: list[Op]) -> list[Op]:
+    """Instructions of a code object in their careful form."""
+    return [
+        (careful(name, number, handler), arg, following)
+        for (name, number, _), (handler, arg, following) in zip(units(info.code), ops, strict=True)
+    ]
 
 
 def careful(name: str, number: int, handler: Handler) -> Handler:
@@ -53,8 +50,13 @@ def careful(name: str, number: int, handler: Handler) -> Handler:
         return handler
     if name == "RETURN_VALUE":
         return returning(handler)
-    places = PLACES[name](number) if name in PLACES else tuple(range(1, WINDOWS[name](number) + 1))
+    places = places_of(name, number)
     return entering(handler, places) if places else handler
+
+
+def places_of(name: str, number: int) -> tuple[int, ...]:
+    """The depths on the stack that an instruction looks at."""
+    return PLACES[name](number) if name in PLACES else tuple(range(1, WINDOWS[name](number) + 1))
 
 
 def entering(handler: Handler, places: tuple[int, ...]) -> Handler:

@@ -27,19 +27,23 @@ def forced_ops(ops: Any, frame: Frame) -> Any:
     """The instructions of a direct frame, which count those that can break."""
     made = units(frame.info.code)
     return [
-        (partial(count, handler), arg, following) if name in WINDOWS and name not in UNINTERESTING else (handler, arg, following)
-        for (name, _, _), (handler, arg, following) in zip(made, ops, strict=True)
+        (partial(count if name in WINDOWS and name not in UNINTERESTING else execute, ops, unit), arg, following)
+        for unit, ((name, _, _), (_, arg, following)) in enumerate(zip(made, ops, strict=True))
     ]
 
 
-def count(handler: Any, frame: Frame, arg: Any) -> Any:
+def execute(ops: Any, unit: int, frame: Frame, arg: Any) -> Any:
+    return ops[unit][0](frame, arg)
+
+
+def count(ops: Any, unit: int, frame: Frame, arg: Any) -> Any:
     world = frame.world
     world.breakable += 1
     if world.breakable == FORCED[0] and _in_body(frame):
         raise unsupported("forced-break", stack=world.stack())
     if not _in_body(frame):
         world.breakable -= 1
-    return handler(frame, arg)
+    return execute(ops, unit, frame, arg)
 
 
 def _in_body(frame: Frame) -> bool:

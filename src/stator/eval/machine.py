@@ -8,12 +8,13 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from stator._frames import FAILED
-from stator.code.decode import CodeInfo
+from stator.code.decode import CodeInfo, Op
 from stator.errors import StatorError
 from stator.eval.careful import careful_ops
 from stator.eval import ops_build, ops_call, ops_except, ops_generator, ops_names, ops_operate  # noqa: F401
 from stator.eval.opcodes import OPCODES
 from stator.eval.forced import FORCED, forced_ops
+from stator.eval.settling import settling_ops
 from stator.frame import RERAISED, RETURN, UNBOUND, Frame, Raised
 
 _infos: dict[int, CodeInfo] = {}
@@ -84,6 +85,34 @@ class Machine:
         self.stop = stop
         self.watched: frozenset[type] = frozenset(watched)  # a break comes before an object of these is made
         self.places: list[Place] = []
+        self.codes: dict[int, tuple[CodeInfo, list[Op]]] = {}  # by code; the lists are this capture's own
+        self.careful = bool(world.hollow or world.lazy)
+        world.machine = self
+
+    def ops_of(self, info: CodeInfo) -> list[Op]:
+        """The instructions as this capture executes them; the list changes in place when it becomes careful."""
+        known = self.codes.get(id(info))
+        if known is None:
+            known = self.codes[id(info)] = info, self.form(info)
+        return known[1]
+
+    def form(self, info: CodeInfo) -> list[Op]:
+        if not self.careful:
+            return info.ops.copy()
+        if info.settling is None:
+            info.settling = settling_ops(info)
+        if not self.world.lazy:
+            return info.settling.copy()
+        if info.careful is None:
+            info.careful = careful_ops(info, info.settling)
+        return info.careful.copy()
+
+    def be_careful(self) -> None:
+        """Hollow values are about: from the next instruction on, all frames look at what they consume."""
+        if not self.careful:
+            self.careful = True
+            for info, ops in self.codes.values():
+                ops[:] = self.form(info)
 
     def interpret(self, frame: Frame) -> Any:
         """Called by the hook. Returns the value, or FAILED with `frame.error`; anything raised is stator's own."""
@@ -129,7 +158,7 @@ class Machine:
                 return FAILED
         else:
             unit = frame.lasti + 1
-        ops = careful_ops(frame.info) if self.world.lazy else frame.info.ops
+        ops = self.ops_of(frame.info)
         if self.stop is not None and frame.direct and self.stop.path == frame.path:
             ops = stopping_ops(ops, self.stop.steps)
         elif self.watched and frame.direct:
@@ -139,18 +168,18 @@ class Machine:
         return run(frame, unit, ops)
 
 
-def stopping_ops(ops: Any, steps: int) -> Any:
-    """The same instructions; the one that would be executed as number `steps` ends the capture."""
+def stopping_ops(ops: list[Op], steps: int) -> list[Op]:
+    """The same instructions, as they are then; the one that would be executed as number `steps` ends the capture."""
 
-    def count(handler: Any, frame: Frame, arg: Any) -> Any:
+    def count(unit: int, frame: Frame, arg: Any) -> Any:
         nonlocal steps
         steps -= 1
         if steps == 0:
             handled = frame.handled
             raise Stopped(snapshots(frame), UNBOUND if handled is frame.world.caller_handles else handled)
-        return handler(frame, arg)
+        return ops[unit][0](frame, arg)
 
-    return [(partial(count, handler), arg, following) for handler, arg, following in ops]
+    return [(partial(count, unit), arg, following) for unit, (_, arg, following) in enumerate(ops)]
 
 
 def watching_ops(ops: Any, watched: frozenset[type]) -> Any:
@@ -174,7 +203,7 @@ def snapshots(frame: Frame | None) -> list[Snapshot]:
     return found[::-1]
 
 
-def run(frame: Frame, unit: int, ops: Any) -> Any:
+def run(frame: Frame, unit: int, ops: list[Op]) -> Any:
     """Dispatch until the frame returns, yields or raises."""
     steps = 0
     while True:

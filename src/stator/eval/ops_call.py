@@ -17,7 +17,7 @@ SETITEM = operator.setitem
 @op("LOAD_ATTR")
 def load_attr(f: Frame, name: str) -> None:
     f.tail = f.lasti
-    f.stack[-1] = f.world.load_attr(f, f.stack[-1], name)
+    f.stack[-1] = f.world.read_attr(f, f.stack[-1], name)
 
 
 @op("LOAD_METHOD")

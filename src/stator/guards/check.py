@@ -74,6 +74,25 @@ def _len(value: Any, key: Any) -> bool:
     return length_of(value) == key
 
 
+def _not_empty(value: Any, _: Any) -> bool:
+    return length_of(value) > 0
+
+
+def _set_of(value: Any, key: Any) -> Any:
+    """Membership by the builtin type; raises where only user code could tell."""
+    if not isinstance(value, set | frozenset) or not key_is_safe(value, key):
+        raise KeyError(key)
+    return set if isinstance(value, set) else frozenset
+
+
+def _has_element(value: Any, key: Any) -> bool:
+    return bool(_set_of(value, key).__contains__(value, key))
+
+
+def _no_element(value: Any, key: Any) -> bool:
+    return not _set_of(value, key).__contains__(value, key)
+
+
 def _keys(value: Any, key: Any) -> bool:
     if not isinstance(value, dict):
         return False
@@ -198,6 +217,9 @@ EQ = _row("EQ", same, "{path} is {old}, now {new}", show, _show_value, "OBJECT")
 LEN = _row("LEN", _len, "length of {path} is {old}, now {new}", str, _show_len, "SIZE")
 KEYS = _row("KEYS", _keys, "keys of {path} are {old}, now {new}", show, _show_keys, "KEYS")
 NO_KEY = _row("NO_KEY", _no_key, "{path} has no key {old}, now it has", show, _nothing, "DICT", many=True)
+NOT_EMPTY = _row("NOT_EMPTY", _not_empty, "{path} is not empty, now it is", _nothing, _nothing, "SIZE")
+HAS_ELEMENT = _row("HAS_ELEMENT", _has_element, "{path} holds {old}, now it does not", show, _nothing, many=True)
+NO_ELEMENT = _row("NO_ELEMENT", _no_element, "{path} does not hold {old}, now it does", show, _nothing, many=True)
 NO_ATTR = _row(
     "NO_ATTR", _no_attr, "{path} has no own attribute {old}, now it has", show, _nothing, "FIELDS", many=True
 )
@@ -216,6 +238,6 @@ CHECKS: dict[str, Check] = {
     row.name: row
     for row in (
         TYPE_IS, TYPE_VERSION, IS, EQ, LEN, KEYS, NO_KEY, NO_ATTR, TENSOR, CODE_IS, NO_HOOKS, EMPTY_CELL, SAME, ALIVE,
-        PRESENT, DISTINCT, STATE, CALL_SHAPE,
+        PRESENT, DISTINCT, STATE, CALL_SHAPE, NOT_EMPTY, HAS_ELEMENT, NO_ELEMENT,
     )
 }  # fmt: skip

@@ -110,12 +110,13 @@ def _load_item(value: Any, index: int) -> Any:
     return (list if isinstance(value, list) else tuple).__getitem__(value, index)
 
 
-def key_is_safe(value: dict[Any, Any], key: Any) -> bool:
-    """False if only user code could tell whether a key of the dict equals this one."""
+def key_is_safe(value: Any, key: Any) -> bool:
+    """False if only user code could tell whether a key of the dict, or an element of the set, equals this one."""
     plain = is_plain(key)
+    kind: Any = set if isinstance(value, set) else frozenset if isinstance(value, frozenset) else dict
     return not any(
         stored is not key and not (plain and is_plain(stored)) and hash(stored) == hash(key)
-        for stored in dict.__iter__(value)
+        for stored in kind.__iter__(value)
     )
 
 

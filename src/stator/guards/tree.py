@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import Any
 
 from stator._entry import OPCODES
-from stator.guards.check import HOOK_DICTS, NO_HOOKS, SAME, TYPE_IS, Check
+from stator.guards.check import HOOK_DICTS, NO_HOOKS, PRESENT, SAME, TYPE_IS, Check
 from stator.guards.path import ARG, CONST, IMMUTABLE_TYPE, ITEM, ITERAT, KEYAT, PART, SEQ, Path
 
 Guard = tuple[Check, Any, int]  # check, key, row
@@ -161,6 +161,8 @@ class Tree:
         node = self.node(path, row)
         if check is SAME:
             self.same.append((node, self.node(key, row), row))
+        elif check is PRESENT:
+            pass  # to load the value is the check
         elif check is NO_HOOKS:
             node.hooks = row, [Node(OPCODES["ATTR"], node, name, row) for name in HOOK_DICTS]
             for hooks in node.hooks[1]:

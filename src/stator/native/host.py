@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import operator
+import os
 import re
 import sys
 import threading
@@ -21,6 +22,7 @@ from stator.guards.check import IS, KEYS
 from stator.native import policy
 from stator.world import attributes
 from stator.world.door import by_identity, is_free
+from stator.world.hollow import ABSENT
 from stator.world.lazy import forced
 from stator.world.thread_local import read_thread_local, write_thread_local
 from stator.world.world import World
@@ -123,6 +125,7 @@ class Host(World):
             raise RAISED
         return result
 
+    passing: frozenset[Caller] = frozenset()  # callers that hand arguments on to frames as they are
     tensor_types: frozenset[type] = frozenset()
     operand_types: frozenset[type] = frozenset()
 
@@ -168,6 +171,11 @@ class Host(World):
         return found
 
     def load_attr(self, f: Frame, obj: Any, name: str) -> Any:
+        value = self.read_attr(f, obj, name)
+        return self.settled(value) if self.hollow else value
+
+    def read_attr(self, f: Frame, obj: Any, name: str) -> Any:
+        """As `load_attr`, for a register: the value may be hollow."""
         cls = type(obj)
         return (READERS.get(id(cls)) or self.reader(cls))(self, f, obj, name)
 
@@ -242,6 +250,8 @@ class Host(World):
     def changed_modules(self) -> dict[str, Any]:
         """Entries of sys.modules that the captured program set or removed (UNBOUND)."""
         record = self.records.get(id(sys.modules))
+        if record is not None and record.hollow is not None:
+            return {name: UNBOUND if value is ABSENT else value for name, value in record.hollow.now.items()}
         if record is None or record.before is None:
             return {}
         before, now = dict(record.before), record.inner
@@ -313,9 +323,11 @@ class Host(World):
         while frame is not None:
             if self.lazy:
                 frame.locals[:] = [forced(self, value) for value in frame.locals]
-            frame.put(frame.locals, [])
             lent.append(frame)
             frame = frame.outer
+        self.settle_all()
+        for frame in lent:
+            frame.put(frame.locals, [])
         return lent
 
 
@@ -341,12 +353,30 @@ def may_be_torch(kind: type) -> bool:
 def call_python(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """A Python function: CPython binds the arguments, and the frame arrives in the hook."""
     f.called = function if f.tail == f.lasti else None
+    if host.hollow:
+        settle_arguments(host, function, args, kwargs)
     if host.audit is not None:
         host.audit.check(function, args)
     result = _frames.native_apply(function, tuple(args), kwargs) if kwargs else run_native(function, *args)
     if result is FAILED:
         raise RAISED
     return result
+
+
+def settle_arguments(host: World, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> None:
+    """Hollow values may become arguments of frames, but nothing that is packed or read by native code."""
+    packed: list[Any] = [*args, *(kwargs or {}).values()]
+    if type(function) is Function and not function.__code__.co_filename.startswith(OWN_FOLDER):
+        code = function.__code__
+        packed = args[code.co_argcount :] if code.co_flags & CO_VARARGS else []
+        if kwargs and code.co_flags & CO_VARKEYWORDS:
+            packed = [*packed, *kwargs.values()]
+    for value in packed:
+        host.settled(value)
+
+
+CO_VARARGS, CO_VARKEYWORDS = 0x04, 0x08
+OWN_FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 def call_framed(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
@@ -550,6 +580,8 @@ def read_traceback(host: Any, f: Frame, traceback: Any, name: str) -> Any:
     return attributes.read_native(host, f, traceback, name)
 
 
+Host.passing = frozenset({call_python, call_object})
+
 # Builtin types whose instances are constants, shadows or made inside: their methods work on nothing else.
 CONTENT_TYPES = frozenset({list, dict, set, tuple, str, bytes, int, float, frozenset, bytearray, bool, complex})
 HASHED_BY_IDENTITY = {
@@ -616,7 +648,7 @@ def call_for_native(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     """C code calls a watched C function."""
     f = _frames.top_frame()
     try:
-        return f.world.call(f, function, list(args), kwargs or None)
+        return f.world.settled(f.world.call(f, function, list(args), kwargs or None))
     except Raised:
         return FAILED
 

@@ -16,6 +16,7 @@ from stator.emit.tracebacks import restore, rows_of
 from stator.native.host import Host
 from stator.tensors.traced import TracedTensor
 from stator.world.door import fields_of
+from stator.world.hollow import HollowIterator
 from stator.world.lazy import Lazy
 
 
@@ -86,8 +87,16 @@ class Assembly:
     def write_effects(self, emitter: Emitter) -> None:
         host = self.host
         seen: set[int] = set()
+        for hollow in host.hollow.values():  # first: what was taken from iterators was there before anything changed
+            if isinstance(hollow, HollowIterator):
+                with self.noting(emitter, hollow.record):
+                    effects.advance(emitter, hollow.inner, hollow.taken, hollow.ended)
         for record in list(host.records.values()):
-            if record.before is not None and id(record) not in seen:
+            if record.hollow is not None and id(record) not in seen:
+                seen.add(id(record))
+                with self.noting(emitter, record):
+                    effects.operations(emitter, record.inner, type(record.inner), record.hollow.operations())
+            elif record.before is not None and id(record) not in seen:
                 seen.add(id(record))
                 with self.noting(emitter, record):
                     effects.contents(emitter, record.inner, record.before, record.inner)

@@ -41,7 +41,7 @@ from stator.native import (  # noqa: F401 - rows
     warn,
     weak,
 )
-from stator.native.host import CONTENT_TYPES
+from stator.native.host import CO_VARARGS, CO_VARKEYWORDS, CONTENT_TYPES
 from stator.options import Options
 from stator.report import events
 from stator.runtime.assemble import Assembly
@@ -90,7 +90,8 @@ class Call:
 
     def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """Function, arguments and keyword arguments as the captured program sees them."""
-        entered = [enter_or_wait(host, value, paths.arg(i)) for i, value in enumerate(self.values)]
+        enter = host.light if takes_plainly(self.function) else host.enter
+        entered = [enter_or_wait(host, enter, value, paths.arg(i)) for i, value in enumerate(self.values)]
         positional = tuple(entered[: len(self.args)])
         keywords = dict(zip(self.names, entered[len(self.args) :], strict=True))
         function = self.function
@@ -177,17 +178,20 @@ class BoundCall(Call):
         return [], leave_alone
 
     def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        function, *rest = [enter_or_wait(host, value, paths.arg(i)) for i, value in enumerate(self.values)]
         code = self.function.__code__
         named = code.co_argcount + code.co_kwonlyargcount
+        function, *rest = [
+            enter_or_wait(host, host.light if i <= named else host.enter, value, paths.arg(i))
+            for i, value in enumerate(self.values)
+        ]
         positional, keywords = rest[: code.co_argcount], rest[code.co_argcount : named]
         names = code.co_varnames[code.co_argcount : named]
         extra = rest[named:]
         if code.co_flags & VARARGS:
-            positional += forced(host, extra.pop(0))
+            positional += host.settled(forced(host, extra.pop(0)))
         passed = dict(zip(names, keywords, strict=True))
         if extra:
-            passed |= forced(host, extra[0])
+            passed |= host.settled(forced(host, extra[0]))
         return function, tuple(positional), passed
 
 
@@ -198,10 +202,16 @@ def leave_alone() -> Any:
     return _frames.NOT_TAKEN
 
 
-def enter_or_wait(host: TensorHost, value: Any, path: Path) -> Any:
+def takes_plainly(function: Any) -> bool:
+    """Whether arguments of a call become locals of the frame as they are."""
+    function = function.__func__ if type(function) is types.MethodType else function
+    return type(function) is types.FunctionType and not function.__code__.co_flags & (CO_VARARGS | CO_VARKEYWORDS)
+
+
+def enter_or_wait(host: TensorHost, enter: Callable[[Any, Path], Any], value: Any, path: Path) -> Any:
     """The value as it enters, or not yet if nothing can be known about it: perhaps nobody looks at it."""
     try:
-        return host.enter(value, path)
+        return enter(value, path)
     except Unsupported:
         host.lazy = True
         return Lazy(value, path)
@@ -219,7 +229,16 @@ def code_of(function: Any) -> types.CodeType | None:
 class Capture:
     """Runs a call under the interpreter and assembles the entry."""
 
-    def __init__(self, call: Call, options: Options, owner: Any = None, stop: Place | None = None, watched: Any = ()) -> None:
+    def __init__(
+        self,
+        call: Call,
+        options: Options,
+        owner: Any = None,
+        stop: Place | None = None,
+        watched: Any = (),
+        light: frozenset[Path] = frozenset(),  # containers that must be read item by item
+        whole: frozenset[Path] = frozenset(),  # containers and iterators that cannot be
+    ) -> None:
         self.call = call
         self.owner = owner
         self.operations = 0
@@ -230,6 +249,7 @@ class Capture:
         self.machine: Machine | None = None
         self.generators: list[Any] = []  # weak references to those the program made
         self.host = TensorHost(refused(options.backend))
+        self.host.light_paths, self.host.whole_paths = light, whole
         self.guards = self.host.guards
         self.classes = self.host.classes
         self.regions = self.host.regions

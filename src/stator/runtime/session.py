@@ -13,8 +13,11 @@ from typing import Any
 from stator import _entry, _frames
 from stator.control.breaking import breaks_are_errors
 from stator.control.stance import may_compile
-from stator.errors import RecompileLimit, StatorError
+from stator.errors import Again, RecompileLimit, StatorError
 from stator.eval.machine import Place
+from stator.guards.check import KEYS, LEN
+from stator.guards.guardset import Failure
+from stator.guards.path import ITEM, ITERAT, KEY, KEYAT, SEQ, Path
 from stator.options import Options
 from stator.report import events
 from stator.runtime.below import Below
@@ -39,6 +42,22 @@ def reset() -> None:
         session.reset()
 
 
+ITEMS = frozenset({ITEM, KEY, SEQ, KEYAT, ITERAT})
+
+
+def containers(failure: Failure) -> set[Path]:
+    """Containers on the way to what changed: in the next capture only what is read of them gets guarded."""
+    found: set[Path] = set()
+    at = failure.path
+    if at is not None and failure.check in (LEN, KEYS):
+        found.add(at)
+    while at is not None:
+        if at.accessor in ITEMS and at.parent is not None:
+            found.add(at.parent)
+        at = at.parent
+    return found
+
+
 class Cache:
     """The entries of one function, or of one place behind a break."""
 
@@ -48,12 +67,15 @@ class Cache:
         self.compiled = _entry.Compiled(function, self.miss)
         self.entries: list[Entry] = []
         self.warned = False
+        self.light: frozenset[Path] = frozenset()  # containers whose contents kept changing
+        self.whole: frozenset[Path] = frozenset()  # what cannot be read item by item
 
     def reset(self) -> None:
         """Forget all entries."""
         self.compiled.clear()
         self.entries.clear()
         self.warned = False
+        self.light = self.whole = frozenset()
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Call:
         return Call(self.function, args, kwargs)
@@ -93,14 +115,18 @@ class Cache:
             self.compiled.append(entry.program(), entry.function)
         return self.fitting(call)
 
-    def reasons(self, call: Call) -> list[str]:
+    def failures(self, call: Call) -> list[Failure]:
         """The guard of each entry that does not hold for a call."""
         failures = [entry.guards.first_failure(call.values, call.names) for entry in self.entries]
-        return [failure.sentence for failure in failures if failure is not None]
+        return [failure for failure in failures if failure is not None]
+
+    def reasons(self, call: Call) -> list[str]:
+        return [failure.sentence for failure in self.failures(call)]
 
     def may_recompile(self, call: Call) -> bool:
         """Report why; after too many compilations: say which guards kept failing, once."""
         options, reasons = self.session.options, self.reasons(call)
+        self.light |= {path for failure in self.failures(call) for path in containers(failure)}
         if len(self.entries) < options.recompile_limit:
             events.emit("recompile", code=call.code, reasons=reasons)
             return True
@@ -118,28 +144,38 @@ class Cache:
 
     def add(self, call: Call) -> tuple[Entry, Any]:
         """Capture the call, up to its first break where there is one; an error with fullgraph."""
-        capture = self.capture(call)
-        failed: StatorError | None = None
-        try:
-            entry = self.capture_entry(capture)
-        except StatorError as error:
-            error.locate(call.code)
-            if breaks_are_errors(self.session.options, capture):
-                raise
-            failed = error
-        if failed is not None:  # not in the handler: the program would see the error as its context
-            entry = self.until_break(capture, failed)
-            failed.__traceback__ = None
+        entry = None
+        while entry is None:
+            try:
+                entry = self.attempt(call)
+            except Again as again:
+                self.whole |= {again.path}
         program = entry.program()
         self.entries.append(entry)
         self.compiled.append(program, entry.function)
         return entry, program
 
+    def attempt(self, call: Call) -> Entry:
+        capture = self.capture(call)
+        failed: StatorError | None = None
+        try:
+            return self.capture_entry(capture)
+        except StatorError as error:
+            if isinstance(error, Again):
+                raise
+            error.locate(call.code)
+            if breaks_are_errors(self.session.options, capture):
+                raise
+            failed = error
+        entry = self.until_break(capture, failed)  # not in the handler: the program would see the error as its context
+        failed.__traceback__ = None
+        return entry
+
     def capture_entry(self, capture: Capture) -> Entry:
         return capture.entry()
 
     def capture(self, call: Call, stop: Place | None = None, watched: Any = ()) -> Capture:
-        return Capture(call, self.session.options, self.session.below, stop, watched)
+        return Capture(call, self.session.options, self.session.below, stop, watched, self.light, self.whole)
 
     def until_break(self, capture: Capture, error: StatorError) -> Entry:
         """Capture again, up to the instruction that cannot be; CPython runs what has no such place."""
@@ -151,6 +187,8 @@ class Cache:
             again = self.capture(call, place)
             try:
                 entry = again.entry(GoingOn(self.edges, self.session.below))
+            except Again:
+                raise
             except StatorError as second:
                 known["reason"] += f" (and it cannot go on there: {second.report()['reason']})"
             else:
@@ -168,6 +206,8 @@ class Cache:
         probe = self.capture(call, watched=unmade)
         try:
             probe.entry()
+        except Again:
+            raise
         except StatorError:
             return probe.place()
         return None

@@ -203,6 +203,7 @@ def call_module(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any
     return host.call(f, forward, rest, kwargs)
 
 
+TensorHost.passing = Host.passing | {call_module}
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 

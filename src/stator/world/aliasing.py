@@ -39,6 +39,9 @@ class Identities:
                 groups.setdefault(0, {})[record.path] = None
             elif id(cls) in self.classes:
                 groups.setdefault(id(cls), {})[record.path] = None
+        for thing, path, _ in self.world.beneath.values():
+            if id(type(thing)) in self.classes:
+                groups.setdefault(id(type(thing)), {})[path] = None
         for paths in groups.values():
             if not all(map(pinned, paths)):
                 self.world.guards.distinct(paths)

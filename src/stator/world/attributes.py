@@ -119,7 +119,7 @@ def read_slot(world: World, f: Frame, record: Any, name: str, descriptor: Any) -
         world.guard_slot_empty(record, name, descriptor)
         slots[name] = (UNBOUND, UNBOUND, descriptor)
         raise RAISED
-    value = world.enter(real, record.path.get(name))
+    value = world.light(real, record.path.get(name))
     slots[name] = (value, value, descriptor)
     return value
 
@@ -220,6 +220,9 @@ def read_class_slot(world: World, f: Frame, cls: Any, name: str, descriptor: Any
 
 def read_function(world: World, f: Frame, function: Any, name: str) -> Any:
     """Attributes of function objects: outside ones through the door."""
+    if name == "__closure__":
+        world.cells_seen = True
+        world.settle_all()
     if world.is_inside_function(function):
         return native(f, RAW_READ, function, name)
     found = _frames.type_lookup(type(function), name)

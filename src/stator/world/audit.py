@@ -26,6 +26,8 @@ class Audit:
     def check(self, function: Any, values: Any) -> None:
         """Raise if one of the values is an outside object that nobody registered."""
         for value in values:
+            if id(value) in self.world.hollow and type(function) is not types.FunctionType:
+                raise InternalError(f"audit: {function!r} met a hollow {type(value).__qualname__}")
             known = id(value) in self.world.records or self.world.is_known(value)
             if not known and value in self.existed and is_mutable(value):
                 name = getattr(function, "__qualname__", repr(function))

@@ -21,7 +21,7 @@ from stator.guards.check import ALIVE, CODE_IS, EQ, IS, KEYS, LEN, TYPE_IS
 from stator.world import ambient
 from stator.world.exceptions import enter_exception, enter_traceback, exception_fields
 from stator.world.iterators import ITERATOR_ROWS, foreign, refuse_sequence
-from stator.world.record import Importer
+from stator.world.record import Importer, Record
 from stator.world.thread_local import enter_thread_local
 
 if TYPE_CHECKING:
@@ -157,13 +157,17 @@ def enter_elements(world: World, obj: Any, path: Path) -> list[Any]:
 
 def enter_list(world: World, obj: Any, path: Path) -> Any:
     inner = [] if type(obj) is list else list.__new__(type(obj))
-    record = shadow(world, obj, path, inner)
-    world.guards.add(path, LEN, list.__len__(obj), world.origin())
-    for i, item in enumerate(list.__iter__(obj)):
-        list.append(inner, world.enter(item, path.item(i)))
-    record.before = list(list.__iter__(inner))
+    fill_list(world, shadow(world, obj, path, inner))
     copy_attributes(world, obj, path, inner)
     return inner
+
+
+def fill_list(world: World, record: Record) -> None:
+    path, inner = record.path, record.inner
+    world.guards.add(path, LEN, list.__len__(record.obj), world.origin())
+    for i, item in enumerate(list.__iter__(record.obj)):
+        list.append(inner, world.enter(item, path.item(i)))
+    record.before = list(list.__iter__(inner))
 
 
 def enter_dict(world: World, obj: Any, path: Path) -> Any:
@@ -173,14 +177,20 @@ def enter_dict(world: World, obj: Any, path: Path) -> Any:
         return namespace.expose()
     inner: Any = {} if cls is dict else base_of(cls, DICT_BASES).__new__(cls)
     record = shadow(world, obj, path, inner)
+    fill_mapping(world, record)
+    copy_attributes(world, obj, path, inner)
+    return inner
+
+
+def fill_mapping(world: World, record: Record) -> None:
+    obj, path, inner = record.obj, record.path, record.inner
+    cls = type(obj)
     if isinstance(obj, defaultdict):
         factory = defaultdict.__dict__["default_factory"].__get__(obj)
         inner.default_factory = world.enter(factory, path.get("default_factory"))
     fill_dict(world, obj, path, inner, base_of(cls, DICT_BASES).__setitem__)
     items = list(dict.items(inner)) if cls is dict else list(base_of(cls, DICT_BASES).items(inner))
     record.before = (inner.default_factory, items) if isinstance(obj, defaultdict) else items
-    copy_attributes(world, obj, path, inner)
-    return inner
 
 
 DICT_BASES = (OrderedDict, defaultdict, dict)
@@ -277,26 +287,34 @@ C_RANDOM: Any = random.Random.__base__
 def enter_set(world: World, obj: Any, path: Path) -> Any:
     cls = type(obj)
     inner: Any = set() if cls is set else set.__new__(cls)
-    record = shadow(world, obj, path, inner)
-    for item in enter_elements(world, obj, path):
-        set.add(inner, item)
-    record.before = list(set.__iter__(inner))
+    fill_set(world, shadow(world, obj, path, inner))
     copy_attributes(world, obj, path, inner)
     return inner
+
+
+def fill_set(world: World, record: Record) -> None:
+    for item in enter_elements(world, record.obj, record.path):
+        set.add(record.inner, item)
+    record.before = list(set.__iter__(record.inner))
 
 
 def enter_deque(world: World, obj: Any, path: Path) -> Any:
     cls = type(obj)
     world.guards.add(path, TYPE_IS, cls, world.origin())
     world.guards.add(path.get("maxlen"), EQ, obj.maxlen, world.origin())
-    world.guards.add(path, LEN, len(obj), world.origin())
-    items = [world.enter(item, path.seq(i)) for i, item in enumerate(list(deque.__iter__(obj)))]
     inner = deque.__new__(cls)
-    deque.__init__(inner, items, obj.maxlen)
-    record = world.register(obj, path, inner)
-    record.before = items
+    deque.__init__(inner, (), obj.maxlen)
+    fill_deque(world, world.register(obj, path, inner))
     copy_attributes(world, obj, path, inner)
     return inner
+
+
+def fill_deque(world: World, record: Record) -> None:
+    path = record.path
+    world.guards.add(path, LEN, len(record.obj), world.origin())
+    items = [world.enter(item, path.seq(i)) for i, item in enumerate(list(deque.__iter__(record.obj)))]
+    deque.extend(record.inner, items)
+    record.before = items
 
 
 def enter_bytearray(world: World, obj: Any, path: Path) -> Any:

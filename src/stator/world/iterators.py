@@ -30,6 +30,8 @@ SEQUENCE_ITERATORS: tuple[type, ...] = (
 def enter_position(world: World, obj: Any, path: Path) -> Any:
     """An iterator over a builtin sequence: one at the same position of the sequence's shadow."""
     cls: Any = type(obj)
+    if id(obj) in world.beneath:
+        world.beneath[id(obj)][2].fill()
     world.guards.add(path, TYPE_IS, cls, world.origin())
     function, args, *state = world.enter(cls.__reduce__(obj), path.part("state", cls.__reduce__))
     inner = function(*args)

@@ -21,9 +21,9 @@ class Lazy:
         self.entered: tuple[Any] | None = None
 
     def force(self, world: World) -> Any:
-        """The capture-side form of the value."""
+        """The capture-side form of the value, which may be hollow."""
         if self.entered is None:
-            self.entered = (world.enter(self.value, self.path),)
+            self.entered = (world.light(self.value, self.path),)
         return self.entered[0]
 
 

@@ -19,7 +19,7 @@ Names = set[Any]
 class Record:
     """One outside object: the path to it and the object that stands for it during capture."""
 
-    __slots__ = ("before", "extra", "inner", "obj", "path", "traceback")
+    __slots__ = ("before", "extra", "hollow", "inner", "obj", "path", "traceback")
 
     def __init__(self, obj: Any, path: Path, inner: Any) -> None:
         self.obj = obj
@@ -28,6 +28,7 @@ class Record:
         self.before: Any = None  # contents of a shadow as they were imported
         self.extra: Any = None
         self.traceback: Any = None  # of an exception, as it was imported
+        self.hollow: Any = None  # how a hollow shadow is read and written
 
     def __repr__(self) -> str:
         return f"<Record {self.path} {type(self.obj).__name__}>"
@@ -79,7 +80,7 @@ class Namespace:
             self.guard_absent(name)
             self.absent.add(name)
             return UNBOUND
-        value = world.enter(real, self.path_of(name))
+        value = world.light(real, self.path_of(name))
         self.values[name] = self.before[name] = value
         return value
 
@@ -94,6 +95,8 @@ class Namespace:
 
     def set(self, name: Any, value: Any) -> None:
         self.touched[name] = None
+        if self.full:
+            self.world.settled(value)
         if value is UNBOUND:
             if name not in self.real:
                 self.guard_absent(name)
@@ -113,7 +116,7 @@ class Namespace:
                     self._read(name)
             kept = [n for n in self.real if n in self.values and n not in self.removed]
             order = kept + [n for n in self.values if n not in self.real or n in self.removed]
-            ordered = [(n, self.values[n]) for n in order]
+            ordered = [(n, self.world.settled(self.values[n])) for n in order]
             self.values.clear()
             self.values.update(ordered)
             self.full = True

@@ -64,4 +64,4 @@ def class_value(world: World, cls: type, name: str, value: Any) -> Any:
     owner = owner_of(cls, name)
     if world.is_inside_type(owner) or not _frames.is_heap_type(owner):
         return value
-    return world.enter(value, paths.const(owner).class_item(name))
+    return world.light(value, paths.const(owner).class_item(name))

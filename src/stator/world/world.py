@@ -20,6 +20,8 @@ from stator.world.audit import ENABLED as AUDITING
 from stator.world.audit import Audit
 from stator.world.class_contents import ClassContents
 from stator.world.door import IMPORTERS, importer_for
+from stator.world.hollow import ROWS as HOLLOW
+from stator.world.hollow import Hollow
 from stator.world.record import Namespace, Record
 from stator.world.types import TypeInfo
 
@@ -56,6 +58,12 @@ class World:
         self.caller_handles: Any = None  # the exception being handled where the compiled function was called
         self.lazy = False  # whether values may be Lazy
         self.breakable = 0  # instructions counted by eval/forced.py
+        self.hollow: dict[int, Hollow] = {}  # by identity of the inner object
+        self.beneath: dict[int, tuple[Any, Path, Any]] = {}  # what hollow iterators go over: (object, path, which)
+        self.light_paths: frozenset[Path] = frozenset()  # containers to be hollow although they are small
+        self.whole_paths: frozenset[Path] = frozenset()  # containers and iterators that must not be hollow
+        self.cells_seen = False  # the program got hold of cells: native code may compare what they hold
+        self.machine: Any = None
         self.identities = Identities(self)
         self.classes = ClassContents()
         self.audit = Audit(self) if AUDITING else None
@@ -91,6 +99,8 @@ class World:
         """The capture-side form of an outside value; its path gets the guards for what is observed."""
         record = self.records.get(id(obj))
         if record is not None:
+            if record.hollow is not None:
+                self.settled(record.inner)
             if record.inner is obj and record.obj is not obj:
                 return obj
             if record.path is not path:
@@ -100,6 +110,41 @@ class World:
         if importer is None:
             importer = importer_for(type(obj))
         return importer(self, obj, path)
+
+    def light(self, obj: Any, path: Path) -> Any:
+        """As `enter`, for a value that goes to a register of the interpreter: it may be hollow."""
+        row = HOLLOW.get(id(type(obj)))
+        if row is None:
+            return self.enter(obj, path)
+        record = self.records.get(id(obj))
+        if record is not None:
+            if (record.inner is not obj or record.obj is obj) and record.path is not path:
+                self.guards.add(path, SAME, record.path, self.origin())
+            return record.inner
+        hollow = None if path in self.whole_paths else row(self, obj, path)
+        if hollow is None:
+            return self.enter(obj, path)
+        hollow.record.hollow = self.hollow[id(hollow.inner)] = hollow
+        if self.machine is not None:
+            self.machine.be_careful()
+        return hollow.inner
+
+    def settled(self, value: Any) -> Any:
+        """The value as native code may see it: filled."""
+        hollow = self.hollow.pop(id(value), None)
+        if hollow is not None:
+            hollow.record.hollow = None
+            hollow.fill()
+        return value
+
+    def settle_all(self) -> None:
+        """Native code is about to see registers."""
+        for hollow in list(self.hollow.values()):
+            self.settled(hollow.inner)
+
+    def is_reachable(self, obj: Any) -> bool:
+        """Whether the program has got hold of an outside object."""
+        return id(obj) in self.records or id(obj) in self.namespaces
 
     def register(self, obj: Any, path: Path, inner: Any = UNBOUND) -> Record:
         record = Record(obj, path, obj if inner is UNBOUND else inner)
@@ -217,7 +262,9 @@ class World:
         """cls.__dict__ of an outside class."""
         from stator.world.types import class_value
 
-        inner = {name: class_value(self, cls, name, value) for name, value in _frames.class_dict(cls).items()}
+        inner = {
+            name: self.settled(class_value(self, cls, name, value)) for name, value in _frames.class_dict(cls).items()
+        }
         return types.MappingProxyType(inner)
 
     # ---- namespaces -----------------------------------------------------------------------------
@@ -312,7 +359,7 @@ class World:
             self.guards.add(path, EMPTY_CELL, None, self.origin())
             value = UNBOUND
         else:
-            value = self.enter(content, path.cell())
+            value = self.light(content, path.cell())
         known = self.cells[id(cell)] = [cell, path, value, value]
         return known
 
@@ -352,7 +399,7 @@ class World:
             slot = first + i
             if f.locals[slot] is default:
                 path = self.record_of(function).path.get("__defaults__").item(i)
-                f.locals[slot] = self.enter(default, path)
+                f.locals[slot] = self.light(default, path)
 
     def enter_kwdefaults(self, f: Frame, function: Any) -> None:
         code = f.info.code
@@ -361,7 +408,7 @@ class World:
             default = function.__kwdefaults__.get(name, UNBOUND)
             if f.locals[i] is default:
                 path = self.record_of(function).path.get("__kwdefaults__").entry(name)
-                f.locals[i] = self.enter(default, path)
+                f.locals[i] = self.light(default, path)
 
     def function_part(self, function: Any, name: str) -> Any:
         if name == "__globals__":

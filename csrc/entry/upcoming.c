@@ -1,0 +1,312 @@
+/* What a builtin iterator will give, read without advancing it; and what lies beneath it. No user code runs. */
+#include "entry.h"
+
+enum { WINDOW = 64 };
+
+typedef PyObject *(*Reader)(PyObject *iterator, Py_ssize_t start);
+
+static PyObject *window(PyObject *iterator, Py_ssize_t start);
+
+static PyTypeObject *ascii_iterator; /* of strings of ASCII characters; borrowed, it is static */
+
+int
+upcoming_init(void)
+{
+    PyObject *text = PyUnicode_FromString("a");
+    PyObject *iterator = text == NULL ? NULL : PyObject_GetIter(text);
+    Py_XDECREF(text);
+    if (iterator == NULL) {
+        return -1;
+    }
+    ascii_iterator = Py_TYPE(iterator);
+    Py_DECREF(iterator);
+    return 0;
+}
+
+/* New reference to an item of a builtin sequence, NULL with an exception if it is another kind of sequence. */
+static PyObject *
+sequence_item(PyObject *sequence, Py_ssize_t at)
+{
+    if (PyList_Check(sequence)) {
+        return Py_NewRef(PyList_GET_ITEM(sequence, at));
+    }
+    if (PyTuple_Check(sequence)) {
+        return Py_NewRef(PyTuple_GET_ITEM(sequence, at));
+    }
+    return PySequence_GetItem(sequence, at);
+}
+
+static Py_ssize_t
+sequence_size(PyObject *sequence)
+{
+    if (PyList_Check(sequence) || PyTuple_Check(sequence)) {
+        return Py_SIZE(sequence);
+    }
+    if (PyUnicode_CheckExact(sequence) || PyBytes_CheckExact(sequence) || PyByteArray_CheckExact(sequence)
+        || Py_IS_TYPE(sequence, &PyRange_Type)) {
+        return PySequence_Size(sequence);
+    }
+    PyErr_SetString(PyExc_TypeError, "an iterator over a sequence of another kind");
+    return -1;
+}
+
+/* At most WINDOW items of a sequence, forwards or backwards from `at`. New reference. */
+static PyObject *
+span(PyObject *sequence, Py_ssize_t at, Py_ssize_t step)
+{
+    Py_ssize_t size = sequence_size(sequence);
+    if (size < 0) {
+        return NULL;
+    }
+    Py_ssize_t left = at < 0 || at >= size ? 0 : step > 0 ? size - at : at + 1;
+    PyObject *found = PyTuple_New(left < WINDOW ? left : WINDOW);
+    for (Py_ssize_t i = 0; found != NULL && i < PyTuple_GET_SIZE(found); i++, at += step) {
+        PyObject *item = sequence_item(sequence, at);
+        if (item == NULL) {
+            Py_CLEAR(found);
+        }
+        else {
+            PyTuple_SET_ITEM(found, i, item);
+        }
+    }
+    return found;
+}
+
+/* What `__reduce__` of a builtin iterator answers: a new reference to a tuple whose second item is a tuple too. */
+static PyObject *
+reduced(PyObject *iterator)
+{
+    PyObject *state = PyObject_CallMethod(iterator, "__reduce__", NULL);
+    if (state != NULL
+        && (!PyTuple_Check(state) || PyTuple_GET_SIZE(state) < 2 || !PyTuple_Check(PyTuple_GET_ITEM(state, 1)))) {
+        PyErr_SetString(PyExc_TypeError, "an iterator with an unknown state");
+        Py_CLEAR(state);
+    }
+    return state;
+}
+
+/* Iterators that keep a sequence and a position; without a position they are at their end. */
+static PyObject *
+read_position(PyObject *iterator, Py_ssize_t start)
+{
+    PyObject *state = reduced(iterator);
+    if (state == NULL) {
+        return NULL;
+    }
+    PyObject *found = NULL, *args = PyTuple_GET_ITEM(state, 1);
+    if (PyTuple_GET_SIZE(state) == 2) {
+        found = PyTuple_New(0);
+    }
+    else {
+        Py_ssize_t at = PyLong_AsSsize_t(PyTuple_GET_ITEM(state, 2));
+        PyObject *sequence = PyTuple_GET_ITEM(args, 0);
+        if (at == -1 && PyErr_Occurred()) {
+            /* too large */
+        }
+        else if (Py_IS_TYPE(iterator, &PyListRevIter_Type) || Py_IS_TYPE(iterator, &PyReversed_Type)) {
+            Py_ssize_t size = sequence_size(sequence);
+            found = size < 0 ? NULL : at >= size ? PyTuple_New(0) : span(sequence, at - start, -1);
+        }
+        else {
+            found = span(sequence, at + start, 1);
+        }
+    }
+    Py_DECREF(state);
+    return found;
+}
+
+/* Iterators over dicts and sets list what is left of them. */
+static PyObject *
+read_rest(PyObject *iterator, Py_ssize_t start)
+{
+    PyObject *state = reduced(iterator);
+    PyObject *found = state == NULL ? NULL : span(PyTuple_GET_ITEM(PyTuple_GET_ITEM(state, 1), 0), start, 1);
+    Py_XDECREF(state);
+    return found;
+}
+
+/* enumerate: pairs of numbers and what the iterator below gives. */
+static PyObject *
+read_enumerate(PyObject *iterator, Py_ssize_t start)
+{
+    PyObject *state = reduced(iterator);
+    if (state == NULL) {
+        return NULL;
+    }
+    PyObject *args = PyTuple_GET_ITEM(state, 1);
+    PyObject *found = window(PyTuple_GET_ITEM(args, 0), start);
+    for (Py_ssize_t i = 0; found != NULL && i < PyTuple_GET_SIZE(found); i++) {
+        PyObject *offset = PyLong_FromSsize_t(start + i);
+        PyObject *number = offset == NULL ? NULL : PyNumber_Add(PyTuple_GET_ITEM(args, 1), offset);
+        PyObject *pair = number == NULL ? NULL : PyTuple_Pack(2, number, PyTuple_GET_ITEM(found, i));
+        Py_XDECREF(offset);
+        Py_XDECREF(number);
+        if (pair == NULL) {
+            Py_CLEAR(found);
+        }
+        else {
+            PyObject *before = PyTuple_GET_ITEM(found, i);
+            PyTuple_SET_ITEM(found, i, pair);
+            Py_DECREF(before);
+        }
+    }
+    Py_DECREF(state);
+    return found;
+}
+
+/* A tuple of `width` windows becomes one of rows, as long as the shortest. New reference. */
+static PyObject *
+transpose(PyObject *windows)
+{
+    Py_ssize_t width = PyTuple_GET_SIZE(windows), length = width == 0 ? 0 : WINDOW;
+    for (Py_ssize_t i = 0; i < width; i++) {
+        Py_ssize_t size = PyTuple_GET_SIZE(PyTuple_GET_ITEM(windows, i));
+        length = size < length ? size : length;
+    }
+    PyObject *rows = PyTuple_New(length);
+    for (Py_ssize_t j = 0; rows != NULL && j < length; j++) {
+        PyObject *row = PyTuple_New(width);
+        if (row == NULL) {
+            Py_CLEAR(rows);
+            break;
+        }
+        for (Py_ssize_t i = 0; i < width; i++) {
+            PyTuple_SET_ITEM(row, i, Py_NewRef(PyTuple_GET_ITEM(PyTuple_GET_ITEM(windows, i), j)));
+        }
+        PyTuple_SET_ITEM(rows, j, row);
+    }
+    return rows;
+}
+
+/* zip without strict=True. */
+static PyObject *
+read_zip(PyObject *iterator, Py_ssize_t start)
+{
+    PyObject *state = reduced(iterator);
+    if (state == NULL) {
+        return NULL;
+    }
+    PyObject *below = PyTuple_GET_ITEM(state, 1), *found = NULL;
+    PyObject *windows = PyTuple_New(PyTuple_GET_SIZE(below));
+    if (windows != NULL && PyTuple_GET_SIZE(state) > 2) {
+        PyErr_SetString(PyExc_TypeError, "a strict zip");
+        Py_CLEAR(windows);
+    }
+    for (Py_ssize_t i = 0; windows != NULL && i < PyTuple_GET_SIZE(below); i++) {
+        PyObject *one = window(PyTuple_GET_ITEM(below, i), start);
+        if (one == NULL) {
+            Py_CLEAR(windows);
+        }
+        else {
+            PyTuple_SET_ITEM(windows, i, one);
+        }
+    }
+    if (windows != NULL) {
+        found = transpose(windows);
+        Py_DECREF(windows);
+    }
+    Py_DECREF(state);
+    return found;
+}
+
+static Reader
+reader_of(PyObject *iterator)
+{
+    PyTypeObject *type = Py_TYPE(iterator);
+    if (type == &PyEnum_Type) {
+        return read_enumerate;
+    }
+    if (type == &PyZip_Type) {
+        return read_zip;
+    }
+    if (type == &PyDictIterKey_Type || type == &PyDictIterValue_Type || type == &PyDictIterItem_Type
+        || type == &PySetIter_Type) {
+        return read_rest;
+    }
+    bool position = type == &PyListIter_Type || type == &PyListRevIter_Type || type == &PyTupleIter_Type
+                    || type == &PyRangeIter_Type || type == &PyUnicodeIter_Type || type == ascii_iterator
+                    || type == &PyBytesIter_Type || type == &PyByteArrayIter_Type || type == &PyReversed_Type;
+    return position ? read_position : NULL;
+}
+
+/* At most WINDOW of the elements after the next `start` ones, as a new tuple; fewer only at the end. */
+static PyObject *
+window(PyObject *iterator, Py_ssize_t start)
+{
+    Reader reader = reader_of(iterator);
+    if (reader == NULL) {
+        PyErr_SetString(PyExc_TypeError, "an iterator of another kind");
+        return NULL;
+    }
+    if (Py_EnterRecursiveCall(" in upcoming")) {
+        return NULL;
+    }
+    PyObject *found = reader(iterator, start);
+    Py_LeaveRecursiveCall();
+    return found;
+}
+
+static int
+note_container(PyObject *object, void *found)
+{
+    bool mutable = PyList_Check(object) || PyDict_Check(object) || PyAnySet_Check(object) || PyByteArray_Check(object);
+    return mutable && PyList_Append(found, object) < 0 ? -1 : 0;
+}
+
+/* Appends the iterators below and the containers they go over to a list; iterators that occur twice are an error. */
+static int
+collect(PyObject *iterator, PyObject *found)
+{
+    Reader reader = reader_of(iterator);
+    if (reader == NULL) {
+        PyErr_SetString(PyExc_TypeError, "an iterator of another kind");
+        return -1;
+    }
+    if (reader == read_position || reader == read_rest) {
+        traverseproc traverse = Py_TYPE(iterator)->tp_traverse;
+        return traverse == NULL ? 0 : traverse(iterator, note_container, found);
+    }
+    PyObject *state = reduced(iterator);
+    if (state == NULL) {
+        return -1;
+    }
+    PyObject *args = PyTuple_GET_ITEM(state, 1);
+    Py_ssize_t count = reader == read_enumerate ? 1 : PyTuple_GET_SIZE(args);
+    int failed = 0;
+    for (Py_ssize_t i = 0; !failed && i < count; i++) {
+        PyObject *below = PyTuple_GET_ITEM(args, i);
+        for (Py_ssize_t j = 0; j < PyList_GET_SIZE(found); j++) {
+            failed = failed || PyList_GET_ITEM(found, j) == below;
+        }
+        if (failed) {
+            PyErr_SetString(PyExc_TypeError, "an iterator that is used twice");
+        }
+        failed = failed || PyList_Append(found, below) < 0 || collect(below, found) < 0;
+    }
+    Py_DECREF(state);
+    return failed ? -1 : 0;
+}
+
+/* upcoming(start, iterator): see `window`. */
+PyObject *
+upcoming(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "upcoming takes a number and an iterator");
+        return NULL;
+    }
+    Py_ssize_t start = PyLong_AsSsize_t(args[0]);
+    return start == -1 && PyErr_Occurred() ? NULL : window(args[1], start);
+}
+
+/* beneath(iterator) -> tuple of the iterators and mutable containers it goes over. */
+PyObject *
+beneath(PyObject *Py_UNUSED(module), PyObject *iterator)
+{
+    PyObject *found = PyList_New(0), *result = NULL;
+    if (found != NULL && collect(iterator, found) == 0) {
+        result = PyList_AsTuple(found);
+    }
+    Py_XDECREF(found);
+    return result;
+}

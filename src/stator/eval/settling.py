@@ -1,0 +1,352 @@
+"""Opcodes while hollow values are about: operands are filled before they are used, except where hollow ones will do."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+from stator import _frames
+from stator.code.decode import CodeInfo, Handler, Op, units
+from stator.eval.careful import MOVING, places_of
+from stator.eval.opcodes import OPCODES
+from stator.eval.ops_operate import BINARY, truth
+from stator.frame import RETURN, UNBOUND, Frame, native
+from stator.world.hollow import DECLINED, END, Hollow
+
+Serve = Callable[[Frame, Any], Any]  # a handler that answers DECLINED where the usual one must do
+
+SERVE: dict[str, Serve] = {}
+IDENTITY = frozenset(
+    "IS_OP POP_JUMP_FORWARD_IF_NONE POP_JUMP_BACKWARD_IF_NONE POP_JUMP_FORWARD_IF_NOT_NONE"
+    " POP_JUMP_BACKWARD_IF_NOT_NONE".split()
+)
+
+
+def settling_ops(info: CodeInfo) -> list[Op]:
+    """The instructions of a code object as they are executed while hollow values are about."""
+    return [
+        (settling(name, number, handler), arg, following)
+        for (name, number, _), (handler, arg, following) in zip(units(info.code), info.ops, strict=True)
+    ]
+
+
+def settling(name: str, number: int, handler: Handler) -> Handler:
+    if handler is not OPCODES[name]:
+        return filling_locals(handler)
+    moves = name in MOVING or name in IDENTITY
+    usual = handler if moves else filling(handler, (1,) if name == "RETURN_VALUE" else places_of(name, number))
+    return serving(SERVE[name], usual) if name in SERVE else usual
+
+
+def filling_locals(handler: Handler) -> Handler:
+    """A body that is not bytecode: it reads locals as it likes."""
+
+    def fill_locals(f: Frame, arg: Any) -> int | None:
+        for value in f.locals:
+            f.world.settled(value)
+        return handler(f, arg)
+
+    return fill_locals
+
+
+def filling(handler: Handler, places: tuple[int, ...]) -> Handler:
+    """The usual handler, after filling what it looks at."""
+
+    def fill_operands(f: Frame, arg: Any) -> int | None:
+        hollow = f.world.hollow
+        if hollow:
+            stack = f.stack
+            for depth in places:
+                if id(stack[-depth]) in hollow:
+                    f.world.settled(stack[-depth])
+        return handler(f, arg)
+
+    return fill_operands if places else handler
+
+
+def serving(serve: Serve, usual: Handler) -> Handler:
+    def try_hollow(f: Frame, arg: Any) -> int | None:
+        if f.world.hollow:
+            answer: int | None = serve(f, arg)
+            if answer is not DECLINED:
+                return answer
+        return usual(f, arg)
+
+    return try_hollow
+
+
+def careful(*names: str) -> Callable[[Serve], Serve]:
+    """Register what serves these opcodes."""
+
+    def register(serve: Serve) -> Serve:
+        SERVE.update(dict.fromkeys(names, serve))
+        return serve
+
+    return register
+
+
+# ---- subscripts and operators -------------------------------------------------------------------------------------
+
+
+@careful("BINARY_SUBSCR")
+def binary_subscr(f: Frame, arg: Any) -> Any:
+    hollow = f.world.hollow.get(id(f.stack[-2]))
+    if hollow is None:
+        return DECLINED
+    value = hollow.item(f, f.stack[-1])
+    if value is DECLINED:
+        return DECLINED
+    f.stack[-2:] = [value]
+    return None
+
+
+@careful("STORE_SUBSCR")
+def store_subscr(f: Frame, arg: Any) -> Any:
+    value, container, key = f.stack[-3:]
+    f.world.settled(value)
+    hollow = f.world.hollow.get(id(container))
+    if hollow is None or hollow.put(f, key, value) is DECLINED:
+        return DECLINED
+    del f.stack[-3:]
+    return None
+
+
+@careful("DELETE_SUBSCR")
+def delete_subscr(f: Frame, arg: Any) -> Any:
+    container, key = f.stack[-2:]
+    hollow = f.world.hollow.get(id(container))
+    if hollow is None or hollow.drop(f, key) is DECLINED:
+        return DECLINED
+    del f.stack[-2:]
+    return None
+
+
+@careful("CONTAINS_OP")
+def contains_op(f: Frame, invert: int) -> Any:
+    key, container = f.stack[-2:]
+    hollow = f.world.hollow.get(id(container))
+    found = DECLINED if hollow is None else hollow.contains(f, key)
+    if found is DECLINED:
+        return DECLINED
+    f.stack[-2:] = [found ^ bool(invert)]
+    return None
+
+
+@careful("BINARY_OP")
+def binary_op(f: Frame, arg: int) -> Any:
+    left, right = f.stack[-2:]
+    if BINARY[arg] is not operator.iadd or id(left) not in f.world.hollow:
+        return DECLINED
+    f.world.settled(right)
+    hollow = f.world.hollow.get(id(left))
+    if hollow is None or hollow.add_in_place(f, right) is DECLINED:
+        return DECLINED
+    f.stack.pop()
+    return None
+
+
+# ---- truth --------------------------------------------------------------------------------------------------------
+
+
+def truth_of(f: Frame) -> bool:
+    """bool() of the top of the stack."""
+    value = f.stack[-1]
+    hollow = f.world.hollow.get(id(value))
+    answer = DECLINED if hollow is None else hollow.truth()
+    return truth(f, f.world.settled(value)) if answer is DECLINED else answer
+
+
+@careful("UNARY_NOT")
+def unary_not(f: Frame, arg: Any) -> None:
+    f.stack[-1] = not truth_of(f)
+
+
+@careful(
+    "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE"
+)
+def pop_jump(f: Frame, target: int) -> Any:
+    f.stack[-1] = truth_of(f)
+    return DECLINED
+
+
+@careful("JUMP_IF_FALSE_OR_POP")
+def jump_if_false_or_pop(f: Frame, target: int) -> int | None:
+    if not truth_of(f):
+        return target
+    del f.stack[-1]
+    return None
+
+
+@careful("JUMP_IF_TRUE_OR_POP")
+def jump_if_true_or_pop(f: Frame, target: int) -> int | None:
+    if truth_of(f):
+        return target
+    del f.stack[-1]
+    return None
+
+
+# ---- iteration ----------------------------------------------------------------------------------------------------
+
+
+@careful("GET_ITER")
+def get_iter(f: Frame, arg: Any) -> Any:
+    return None if is_iterator(f.world, f.stack[-1]) else DECLINED
+
+
+def is_iterator(world: Any, value: Any) -> bool:
+    return id(value) in world.hollow and hasattr(type(value), "__next__")
+
+
+@careful("FOR_ITER")
+def for_iter(f: Frame, target: int) -> Any:
+    if not is_iterator(f.world, f.stack[-1]):
+        return DECLINED
+    value = f.world.hollow[id(f.stack[-1])].advance(f)
+    if value is END:
+        del f.stack[-1]
+        return target
+    f.stack.append(value)
+    return None
+
+
+# ---- attributes and names -----------------------------------------------------------------------------------------
+
+
+@careful("LOAD_METHOD")
+def load_method(f: Frame, name: str) -> Any:
+    receiver = f.stack[-1]
+    hollow = f.world.hollow.get(id(receiver))
+    if hollow is None or name not in hollow.methods:
+        return DECLINED
+    f.stack[-1:] = [UNBOUND, getattr(receiver, name)]
+    return None
+
+
+@careful("STORE_ATTR")
+def store_attr(f: Frame, name: str) -> Any:
+    """An outside instance keeps the value in its overlay, which is as good as a register."""
+    value, target = f.stack[-2:]
+    if id(value) not in f.world.hollow or not goes_to_overlay(f.world, target, name):
+        return DECLINED
+    return OPCODES["STORE_ATTR"](f, name)
+
+
+def goes_to_overlay(world: Any, target: Any, name: str) -> bool:
+    cls = type(target)
+    record = world.records.get(id(target))
+    return (
+        record is not None
+        and record.obj is target
+        and _frames.is_python_class(cls)
+        and cls.__dictoffset__ != 0
+        and world.type_info(cls).generic_write
+        and _frames.type_lookup(cls, name) is UNBOUND
+    )
+
+
+@careful("STORE_DEREF")
+def store_deref(f: Frame, slot: int) -> Any:
+    if not f.world.cells_seen:
+        return OPCODES["STORE_DEREF"](f, slot)
+    return DECLINED
+
+
+@careful("MAKE_CELL")
+def make_cell(f: Frame, slot: int) -> Any:
+    if f.world.cells_seen:
+        f.world.settled(f.locals[slot])
+    return OPCODES["MAKE_CELL"](f, slot)
+
+
+@careful("RETURN_VALUE")
+def return_value(f: Frame, arg: Any) -> Any:
+    if not f.direct:
+        return DECLINED
+    f.result = f.stack.pop()
+    return RETURN
+
+
+# ---- calls --------------------------------------------------------------------------------------------------------
+
+
+@careful("CALL")
+def call(f: Frame, count: int) -> Any:
+    stack = f.stack
+    base = len(stack) - count - 2
+    at = base + 1 if stack[base] is UNBOUND else base
+    function, args = stack[at], stack[at + 1 :]
+    if not f.kwnames:
+        result = served_call(f, function, args)
+        if result is not DECLINED:
+            stack[base:] = [result]
+            return None
+    if passes(f.world, function):
+        return OPCODES["CALL"](f, count)
+    if type(function) is BuiltinFunctionType:
+        f.world.settled(function.__self__)
+    return DECLINED
+
+
+def served_call(f: Frame, function: Any, args: list[Any]) -> Any:
+    """The result of a call that hollow values are enough for."""
+    world = f.world
+    if type(function) is BuiltinFunctionType and id(function.__self__) in world.hollow:
+        for arg in args:
+            world.settled(arg)
+        hollow = world.hollow.get(id(function.__self__))
+        return DECLINED if hollow is None else hollow.call(f, function.__name__, args)
+    row = SERVED.get(id(function))
+    hollow = world.hollow.get(id(args[0])) if args else None
+    return DECLINED if hollow is None or row is None else row(f, hollow, args)
+
+
+def serve_len(f: Frame, hollow: Hollow, args: list[Any]) -> Any:
+    return hollow.length() if len(args) == 1 else DECLINED
+
+
+def serve_bool(f: Frame, hollow: Hollow, args: list[Any]) -> Any:
+    return hollow.truth() if len(args) == 1 else DECLINED
+
+
+def serve_iter(f: Frame, hollow: Hollow, args: list[Any]) -> Any:
+    return args[0] if len(args) == 1 and is_iterator(f.world, args[0]) else DECLINED
+
+
+def serve_next(f: Frame, hollow: Hollow, args: list[Any]) -> Any:
+    if len(args) > 2 or not is_iterator(f.world, args[0]):
+        return DECLINED
+    value = hollow.advance(f)
+    if value is not END:
+        return value
+    return args[1] if len(args) == 2 else native(f, next, iter(()))
+
+
+def serve_type(f: Frame, hollow: Hollow, args: list[Any]) -> Any:
+    return type(args[0]) if len(args) == 1 else DECLINED
+
+
+def serve_isinstance(f: Frame, hollow: Hollow, args: list[Any]) -> Any:
+    kinds = args[1] if len(args) == 2 and type(args[1]) is tuple else args[1:]
+    return isinstance(args[0], tuple(kinds)) if kinds and all(type(kind) is type for kind in kinds) else DECLINED
+
+
+SERVED = {
+    id(len): serve_len,
+    id(bool): serve_bool,
+    id(iter): serve_iter,
+    id(next): serve_next,
+    id(type): serve_type,
+    id(isinstance): serve_isinstance,
+}
+
+
+def passes(world: Any, function: Any) -> bool:
+    """Whether arguments only go on to frames; `call_python` fills what is packed on the way."""
+    if type(function) is MethodType:
+        function = function.__func__
+    if type(function) is FunctionType:
+        return world.caller(function) in world.passing
+    method = _frames.type_lookup(type(function), "__call__")
+    return type(method) is FunctionType and world.caller(function) in world.passing and passes(world, method)
