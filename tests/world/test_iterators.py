@@ -306,3 +306,45 @@ def test_uneven_zip_is_left_as_eager_leaves_it():
         return function(pairs), list(longer)
 
     assert outcomes(stator.compile(program, backend="eager", fullgraph=True)) == outcomes(program)
+
+
+@stator.disable
+def breaks(x):
+    return x
+
+
+def add_up(items, x):
+    for item in items:
+        x = x + item
+        x = breaks(x)
+    return x
+
+
+@pytest.mark.parametrize("kind", [list, iter, lambda xs: iter(tuple(xs)), lambda xs: reversed(list(xs))])
+def test_a_loop_with_a_break_is_not_compiled_per_round(kind):
+    tensors = [torch.ones(2) * i for i in range(12)]
+    compiled = stator.compile(add_up, backend="eager")
+    assert torch.equal(compiled(kind(tensors), torch.zeros(2)), sum(tensors))
+    known = stator.stats()["frames_captured"]
+    assert known < 8
+    assert torch.equal(compiled(kind(tensors), torch.zeros(2)), sum(tensors))
+    assert stator.stats()["frames_captured"] == known
+
+
+def test_writes_before_and_after_a_break():
+    def program(items, d, x):
+        items.append(x)
+        d["a"] = items.pop()
+        items.append(breaks(len(d)))
+        d["b"] = items[-1]
+        items.append(d.get("c", breaks(5)))
+        return items[0], d["a"], items[-2:]
+
+    def make():
+        return [list(range(70)), dict.fromkeys(range(70)), -1]
+
+    compiled = stator.compile(program, backend="eager")
+    ours, theirs = make(), make()
+    for _ in range(3):
+        assert compiled(*ours) == program(*theirs)
+        assert ours == theirs

@@ -18,10 +18,10 @@ from stator.world.hollow import DECLINED, END, Hollow
 Serve = Callable[[Frame, Any], Any]  # a handler that answers DECLINED where the usual one must do
 
 SERVE: dict[str, Serve] = {}
-IDENTITY = frozenset(
-    "IS_OP POP_JUMP_FORWARD_IF_NONE POP_JUMP_BACKWARD_IF_NONE POP_JUMP_FORWARD_IF_NOT_NONE"
-    " POP_JUMP_BACKWARD_IF_NOT_NONE".split()
-)
+IDENTITY = frozenset({
+    "IS_OP", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE",
+    "POP_JUMP_BACKWARD_IF_NOT_NONE",
+})  # fmt: skip
 
 
 def settling_ops(info: CodeInfo) -> list[Op]:
