@@ -1,0 +1,82 @@
+"""Views: torch's own C++ code computes sizes and strides of tensors without data faster than it can be done here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from stator.tensors.meta import Meta
+from stator.tensors.plan import Constant
+from stator.tensors.rules.layout import is_contiguous
+from stator.tensors.rules.table import SAME, Fresh, Rule, View, need, register
+
+_empty_strided = torch.empty_strided
+_META = torch.device("meta")
+
+# Methods of Tensor that only look at memory differently, or copy when they cannot.
+_METHODS = """
+    view reshape transpose permute t unsqueeze squeeze expand flatten unflatten select narrow swapaxes swapdims movedim
+    moveaxis split chunk unbind tensor_split split_with_sizes diagonal unfold
+""".split()
+
+_FUNCTIONS = """
+    reshape transpose permute t unsqueeze squeeze flatten unflatten select narrow swapaxes swapdims movedim moveaxis
+    split chunk unbind tensor_split split_with_sizes diagonal
+""".split()
+
+
+def on_meta(func: Any) -> Rule:
+    def rule(meta: Meta, *args: Any, **kwargs: Any) -> Any:
+        need(type(meta) is Meta)
+        _need_constants(args)
+        _need_constants(tuple(kwargs.values()))
+        with torch._C.DisableTorchFunction():
+            base = _empty_strided(meta.size, meta.stride, dtype=meta.dtype, device=_META)
+            made = func(base, *args, **kwargs)
+            if type(made) is tuple:
+                return tuple(_described(item, base) for item in made)
+            return _described(made, base)
+
+    return rule
+
+
+def _need_constants(values: Any) -> None:
+    """Positions and sizes only: a tensor among them would be data."""
+    for value in values:
+        if type(value) in (tuple, list, torch.Size):
+            _need_constants(value)
+        elif type(value) is slice:
+            _need_constants((value.start, value.stop, value.step))
+        else:
+            need(value is None or value is ... or type(value) is int)
+
+
+def _described(made: torch.Tensor, base: torch.Tensor) -> Any:
+    need(made.dtype is base.dtype and 0 not in made.shape)
+    if made is base:
+        return SAME
+    if made.untyped_storage()._cdata != base.untyped_storage()._cdata:
+        need(not made._is_view())
+        return Fresh(tuple(made.shape), made.dtype, made.stride())
+    need(made._is_view() and made._base is base)
+    return View(tuple(made.shape), made.stride(), made.storage_offset())
+
+
+def _contiguous(meta: Meta) -> Any:
+    return SAME if is_contiguous(meta) else Fresh(tuple(meta.size), meta.dtype)
+
+
+def _stride(meta: Meta) -> Any:
+    return Constant(meta.stride)
+
+
+def _is_contiguous(meta: Meta) -> Any:
+    return Constant(is_contiguous(meta))
+
+
+for _name in _METHODS:
+    register(on_meta(getattr(torch.Tensor, _name)), [getattr(torch.Tensor, _name)])
+for _name in _FUNCTIONS:
+    register(on_meta(getattr(torch, _name)), [getattr(torch, _name)])
+register(_contiguous, [torch.Tensor.contiguous])
