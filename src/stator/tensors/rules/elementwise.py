@@ -11,11 +11,10 @@ import torch
 import torch.nn.functional as F
 
 from stator.tensors.meta import Meta
-from stator.tensors.rules.layout import broadcast, copied, elementwise, is_row_major
+from stator.tensors.rules.layout import broadcast, copied, elementwise, is_definite, is_row_major
 from stator.tensors.rules.table import CPU, FLOATS, INTEGERS, SAME, Fresh, Rule, need, register
 
 _C = torch._C._nn
-_NUMBERS = (int, float, bool)
 _SMALL = 2**31  # larger integers do not fit everywhere
 
 
@@ -40,7 +39,7 @@ def promoted(a: Any, b: Any) -> torch.dtype:
 
 def _common(*operands: Any, dtype: torch.dtype) -> Fresh:
     metas = [x for x in operands if type(x) is Meta]
-    need(metas and all(type(x) is Meta or is_number(x) for x in operands))
+    need(metas and all(is_definite(x) if type(x) is Meta else is_number(x) for x in operands))
     shape = broadcast([meta.size for meta in metas])
     need(shape is not None)
     assert shape is not None
@@ -60,6 +59,12 @@ def _arithmetic(a: Any, b: Any) -> Fresh:
 def _numeric(a: Any, b: Any) -> Fresh:
     """Arithmetic that truth values are not made for."""
     need(not any(type(x) is bool or (type(x) is Meta and x.dtype is torch.bool) for x in (a, b)))
+    return _arithmetic(a, b)
+
+
+def _between(a: Meta, b: Meta) -> Fresh:
+    """Functions of two tensors that take no numbers."""
+    need(type(a) is Meta and type(b) is Meta)
     return _arithmetic(a, b)
 
 
@@ -87,7 +92,7 @@ def _comparison(a: Any, b: Any) -> Fresh:
 
 def _floating(meta: Meta) -> Fresh:
     """Functions whose results are never integers."""
-    need(type(meta) is Meta)
+    need(type(meta) is Meta and (meta.dtype in FLOATS or is_row_major(meta)))
     return _common(meta, dtype=meta.dtype if meta.dtype in FLOATS else torch.get_default_dtype())
 
 
@@ -115,8 +120,8 @@ def _where(condition: Any, a: Any, b: Any) -> Fresh:
 
 
 def _masked_fill(meta: Meta, mask: Meta, value: Any) -> Fresh:
-    need(meta.dtype in FLOATS and type(mask) is Meta and mask.dtype is torch.bool and type(value) in _NUMBERS)
-    need(is_row_major(meta) and broadcast([meta.size, mask.size]) == tuple(meta.size))
+    need(meta.dtype in FLOATS and type(mask) is Meta and mask.dtype is torch.bool and is_number(value))
+    need(is_row_major(meta) and is_row_major(mask) and broadcast([meta.size, mask.size]) == tuple(meta.size))
     return Fresh(tuple(meta.size), meta.dtype)
 
 
@@ -163,12 +168,13 @@ def _clone(meta: Meta) -> Fresh:
 
 
 def _like(meta: Meta, dtype: torch.dtype | None = None) -> Fresh:
+    need(is_definite(meta))
     made = _cast(meta, dtype) if dtype is not None else SAME
     return Fresh(tuple(meta.size), meta.dtype if made is SAME else made.dtype, copied(meta), grad=False)
 
 
 def _full_like(meta: Meta, fill_value: Any, dtype: torch.dtype | None = None) -> Fresh:
-    need(type(fill_value) in _NUMBERS)
+    need(is_number(fill_value))
     return _like(meta, dtype)
 
 
@@ -176,7 +182,8 @@ _T = torch.Tensor
 
 _ROWS: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = (
     (_arithmetic, (operator.add, operator.mul, torch.add, torch.mul)),
-    (_numeric, (operator.sub, torch.sub, torch.minimum, torch.maximum, _T.minimum, _T.maximum)),
+    (_numeric, (operator.sub, torch.sub)),
+    (_between, (torch.minimum, torch.maximum, _T.minimum, _T.maximum, torch.min, torch.max, _T.min, _T.max)),
     (_division, (operator.truediv, torch.div)),
     (_power, (operator.pow, torch.pow)),
     (_bits, (operator.and_, operator.or_, operator.xor)),

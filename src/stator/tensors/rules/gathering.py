@@ -99,9 +99,8 @@ def _getitem(input: Meta, index: Any) -> Any:
     if not parts or not all(type(part) is Meta for part in parts):
         need(all(part is None or part is ... or type(part) in (int, slice) for part in parts))
         return _basic(input, index)
-    need(parts is index)
-    need(len(index) == len(input.size) and all(part.dtype is torch.int64 and is_row_major(part) for part in index))
-    need(is_row_major(input))
+    need(len(parts) == len(input.size) and all(part.dtype is torch.int64 and is_row_major(part) for part in parts))
+    need(is_row_major(input) and all(part.size for part in parts))  # a tensor without dimensions is read as a number
     shape = broadcast([part.size for part in index])
     need(shape is not None)
     assert shape is not None

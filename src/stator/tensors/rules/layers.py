@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from stator.tensors.meta import Meta
-from stator.tensors.rules.layout import broadcast, copied, is_row_major
+from stator.tensors.rules.layout import broadcast, copied, is_definite, is_row_major
 from stator.tensors.rules.table import FLOATS, INTEGERS, Fresh, Rule, need, register
 
 
@@ -223,7 +223,7 @@ def _attention(
     need(len(query.size) == len(key.size) == len(value.size) == 4 and key.size == value.size)
     batch, heads, length, width = query.size
     need(key.size[0] == batch and key.size[3] == width)
-    need(key.size[1] == heads)
+    need(key.size[1] == heads and is_definite(query))
     need(all(meta.stride[3] == 1 for meta in (query, key, value)))
     if attn_mask is not None:
         need(not is_causal and not attn_mask.requires_grad and len(attn_mask.size) == 4)

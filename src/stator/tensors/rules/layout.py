@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from stator.tensors.meta import Meta
 
@@ -24,6 +24,14 @@ def is_row_major(meta: Meta) -> bool:
     return meta.stride == row_major(meta.size)
 
 
+def is_definite(meta: Meta) -> bool:
+    """Whether no stride is arbitrary because its size is one: FakeTensor and eager do not agree about those everywhere."""
+    if 1 not in meta.size or is_row_major(meta):
+        return True
+    distinct = len(set(meta.stride)) == len(meta.stride)
+    return distinct and _fills(zip(meta.stride, meta.size, strict=True)) and not is_contiguous(meta)
+
+
 def is_contiguous(meta: Meta) -> bool:
     """What `Tensor.is_contiguous()` answers; sizes are not zero."""
     step = 1
@@ -37,8 +45,12 @@ def is_contiguous(meta: Meta) -> bool:
 
 def is_dense(meta: Meta) -> bool:
     """Whether the elements fill a stretch of memory without gaps and overlaps, in any order of dimensions."""
+    return _fills((stride, length) for stride, length in zip(meta.stride, meta.size, strict=True) if length != 1)
+
+
+def _fills(dimensions: Iterable[tuple[int, int]]) -> bool:
     step = 1
-    for stride, length in sorted((s, n) for n, s in zip(meta.size, meta.stride, strict=True) if n != 1):
+    for stride, length in sorted(dimensions):
         if stride != step:
             return False
         step *= length

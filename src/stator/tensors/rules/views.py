@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 from stator.tensors.meta import Meta
-from stator.tensors.plan import Constant
-from stator.tensors.rules.layout import is_contiguous
+from stator.tensors.rules.layout import is_contiguous, is_row_major
 from stator.tensors.rules.table import SAME, Fresh, Rule, View, need, register
 
 _empty_strided = torch.empty_strided
@@ -16,12 +15,12 @@ _META = torch.device("meta")
 
 # Methods of Tensor that only look at memory differently, or copy when they cannot.
 _METHODS = """
-    view reshape transpose permute t unsqueeze squeeze expand flatten unflatten select narrow swapaxes swapdims movedim
+    transpose permute t unsqueeze squeeze expand unflatten select narrow swapaxes swapdims movedim
     moveaxis split chunk unbind tensor_split split_with_sizes diagonal unfold
 """.split()
 
 _FUNCTIONS = """
-    reshape transpose permute t unsqueeze squeeze flatten unflatten select narrow swapaxes swapdims movedim moveaxis
+    transpose permute t unsqueeze squeeze unflatten select narrow swapaxes swapdims movedim moveaxis
     split chunk unbind tensor_split split_with_sizes diagonal
 """.split()
 
@@ -63,20 +62,24 @@ def _described(made: torch.Tensor, base: torch.Tensor) -> Any:
     return View(tuple(made.shape), made.stride(), made.storage_offset())
 
 
+def _regrouping(func: Any) -> Rule:
+    run = on_meta(func)
+
+    def rule(meta: Meta, *args: Any, **kwargs: Any) -> Any:
+        need(1 not in meta.size or is_row_major(meta))  # FakeTensor and eager do not agree about strides of ones
+        return run(meta, *args, **kwargs)
+
+    return rule
+
+
 def _contiguous(meta: Meta) -> Any:
     return SAME if is_contiguous(meta) else Fresh(tuple(meta.size), meta.dtype)
-
-
-def _stride(meta: Meta) -> Any:
-    return Constant(meta.stride)
-
-
-def _is_contiguous(meta: Meta) -> Any:
-    return Constant(is_contiguous(meta))
 
 
 for _name in _METHODS:
     register(on_meta(getattr(torch.Tensor, _name)), [getattr(torch.Tensor, _name)])
 for _name in _FUNCTIONS:
     register(on_meta(getattr(torch, _name)), [getattr(torch, _name)])
+for _function in (torch.Tensor.view, torch.Tensor.reshape, torch.Tensor.flatten, torch.reshape, torch.flatten):
+    register(_regrouping(_function), [_function])
 register(_contiguous, [torch.Tensor.contiguous])
