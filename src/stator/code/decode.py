@@ -58,10 +58,11 @@ class CodeInfo:
         self.protected = tuple(exception_table(code))
         self.prefix = 0  # units in front of the user's own, in a resumed function
         self.careful: list[tuple[Handler, Any, int]] | None = None  # see eval/careful.py
-        self.names = [name for name, _, _ in units(code)]
+        decoded = units(code)
+        self.names = [name for name, _, _ in decoded]
         self.ops = [
             (handlers[name], tables.ARGUMENTS.get(name, tables.plain)(self, arg, following), following)
-            for name, arg, following in units(code)
+            for name, arg, following in decoded
         ]
 
     def handler(self, unit: int) -> Protected | None:

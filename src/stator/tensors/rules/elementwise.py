@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from stator.tensors.meta import Meta
 from stator.tensors.rules.layout import broadcast, copied, elementwise, is_definite, is_row_major
-from stator.tensors.rules.table import CPU, FLOATS, INTEGERS, SAME, Fresh, Rule, need, register
+from stator.tensors.rules.table import CPU, FLOATS, KNOWN, SAME, Fresh, Rule, need, register
 
 _C = torch._C._nn
 _SMALL = 2**31  # larger integers do not fit everywhere
@@ -28,13 +28,20 @@ def is_number(value: Any) -> bool:
 def _promoted(a: Any, b: Any, default: torch.dtype) -> torch.dtype:
     """torch's own answer for operands given as (type, whether it has dimensions), or as a type of number."""
     with torch._C.DisableTorchFunction():
-        return torch.result_type(*(x(1) if isinstance(x, type) else torch.empty((1,) * x[1], dtype=x[0]) for x in (a, b)))
+        return torch.result_type(*map(_example, (a, b)))
+
+
+def _example(kind: Any) -> Any:
+    return kind(1) if isinstance(kind, type) else torch.empty((1,) * kind[1], dtype=kind[0])
 
 
 def promoted(a: Any, b: Any) -> torch.dtype:
     """The type that two operands are brought to."""
-    kinds = ((x.dtype, bool(x.size)) if type(x) is Meta else type(x) for x in (a, b))
-    return _promoted(*kinds, torch.get_default_dtype())
+    return _promoted(_kind(a), _kind(b), torch.get_default_dtype())
+
+
+def _kind(operand: Any) -> Any:
+    return (operand.dtype, bool(operand.size)) if type(operand) is Meta else type(operand)
 
 
 def _common(*operands: Any, dtype: torch.dtype) -> Fresh:
@@ -155,7 +162,7 @@ def _to(meta: Meta, *args: Any, **kwargs: Any) -> Any:
 
 
 def _cast(meta: Meta, dtype: torch.dtype) -> Any:
-    need(type(meta) is Meta and (dtype in FLOATS or dtype in INTEGERS or dtype is torch.bool))
+    need(type(meta) is Meta and dtype in KNOWN)
     return SAME if dtype is meta.dtype else Fresh(tuple(meta.size), dtype, copied(meta))
 
 
@@ -168,9 +175,9 @@ def _clone(meta: Meta) -> Fresh:
 
 
 def _like(meta: Meta, dtype: torch.dtype | None = None) -> Fresh:
-    need(is_definite(meta))
-    made = _cast(meta, dtype) if dtype is not None else SAME
-    return Fresh(tuple(meta.size), meta.dtype if made is SAME else made.dtype, copied(meta), grad=False)
+    wanted = meta.dtype if dtype is None else dtype
+    need(is_definite(meta) and wanted in KNOWN)
+    return Fresh(tuple(meta.size), wanted, copied(meta), grad=False)
 
 
 def _full_like(meta: Meta, fill_value: Any, dtype: torch.dtype | None = None) -> Fresh:
@@ -201,12 +208,22 @@ _ROWS: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = (
     (_full_like, (torch.full_like,)),
 )
 
+_FLOATING = "exp log sqrt rsqrt tanh sigmoid sin cos erf log1p expm1 reciprocal"
+
+_CASTS: tuple[tuple[Any, torch.dtype], ...] = (
+    (_T.float, torch.float32),
+    (_T.double, torch.float64),
+    (_T.half, torch.float16),
+    (_T.bfloat16, torch.bfloat16),
+    (_T.long, torch.int64),
+    (_T.int, torch.int32),
+    (_T.bool, torch.bool),
+)
+
 for _rule, _functions in _ROWS:
     register(_rule, _functions)
-for _name in "exp log sqrt rsqrt tanh sigmoid sin cos erf log1p expm1 reciprocal".split():
-    register(_floating, (getattr(torch, _name), getattr(torch.Tensor, _name)))
+for _name in _FLOATING.split():
+    register(_floating, (getattr(torch, _name), getattr(_T, _name)))
 register(_floating, (F.tanh, F.sigmoid))
-for _name, _dtype in (("float", torch.float32), ("double", torch.float64), ("half", torch.float16)):
-    register(_casting(_dtype), (getattr(torch.Tensor, _name),))
-for _name, _dtype in (("bfloat16", torch.bfloat16), ("long", torch.int64), ("int", torch.int32), ("bool", torch.bool)):
-    register(_casting(_dtype), (getattr(torch.Tensor, _name),))
+for _method, _dtype in _CASTS:
+    register(_casting(_dtype), (_method,))

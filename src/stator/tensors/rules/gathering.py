@@ -11,10 +11,8 @@ import torch
 from stator.tensors.meta import Meta
 from stator.tensors.rules.elementwise import is_number
 from stator.tensors.rules.layout import broadcast, is_row_major
-from stator.tensors.rules.table import CPU, FLOATS, INTEGERS, Fresh, need, register
+from stator.tensors.rules.table import CPU, FLOATS, INTEGERS, KNOWN, Fresh, need, register
 from stator.tensors.rules.views import on_meta
-
-_DTYPES = FLOATS | INTEGERS | {torch.bool}
 
 
 def _dim(dim: Any, rank: int) -> int:
@@ -24,15 +22,23 @@ def _dim(dim: Any, rank: int) -> int:
 
 def _cat(tensors: Any, dim: int = 0) -> Fresh:
     need(type(tensors) in (list, tuple) and tensors and all(type(meta) is Meta for meta in tensors))
-    first = tensors[0]
+    dtype = tensors[0].dtype
+    need(all(meta.dtype is dtype for meta in tensors))
+    joined = [meta for meta in tensors if meta.size != (0,)]  # an empty vector is no part, whatever the others are
+    need(joined)
+    first = joined[0]
     rank = len(first.size)
-    need(rank in (1, 2, 3) or all(map(is_row_major, tensors)))
-    need(all(meta.dtype is first.dtype and len(meta.size) == rank for meta in tensors))
+    need(all(len(meta.size) == rank and 0 not in meta.size for meta in joined))
+    need(rank < 4 or not any(map(_may_be_channels_last, joined)))
     at = _dim(dim, rank)
     rest = (*first.size[:at], *first.size[at + 1 :])
-    need(all((*meta.size[:at], *meta.size[at + 1 :]) == rest for meta in tensors))
-    total = sum(meta.size[at] for meta in tensors)
-    return Fresh((*rest[:at], total, *rest[at:]), first.dtype)
+    need(all((*meta.size[:at], *meta.size[at + 1 :]) == rest for meta in joined))
+    total = sum(meta.size[at] for meta in joined)
+    return Fresh((*rest[:at], total, *rest[at:]), dtype)
+
+
+def _may_be_channels_last(meta: Meta) -> bool:
+    return not is_row_major(meta) and meta.stride[1] <= meta.stride[-1]
 
 
 def _stack(tensors: Any, dim: int = 0) -> Fresh:
@@ -110,7 +116,7 @@ def _getitem(input: Meta, index: Any) -> Any:
 def _known(dtype: Any, device: Any, default: torch.dtype) -> torch.dtype:
     need(device is None or device == CPU or device == "cpu")
     found = default if dtype is None else dtype
-    need(found in _DTYPES)
+    need(found in KNOWN)
     return found
 
 
@@ -148,7 +154,7 @@ def _full(size: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> 
 
 _T = torch.Tensor
 
-register(_cat, [torch.cat])
+register(_cat, [torch.cat], empty=True)
 register(_stack, [torch.stack])
 register(_sum, [torch.sum, _T.sum])
 register(_mean, [torch.mean, _T.mean])

@@ -223,7 +223,7 @@ def _attention(
     need(len(query.size) == len(key.size) == len(value.size) == 4 and key.size == value.size)
     batch, heads, length, width = query.size
     need(key.size[0] == batch and key.size[3] == width)
-    need(key.size[1] == heads and is_definite(query))
+    need((key.size[1] == heads or (enable_gqa and heads % key.size[1] == 0)) and is_definite(query))
     need(all(meta.stride[3] == 1 for meta in (query, key, value)))
     if attn_mask is not None:
         need(not is_causal and not attn_mask.requires_grad and len(attn_mask.size) == 4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from stator.tensors.meta import Meta
 
@@ -25,11 +25,11 @@ def is_row_major(meta: Meta) -> bool:
 
 
 def is_definite(meta: Meta) -> bool:
-    """Whether no stride is arbitrary because its size is one: FakeTensor and eager do not agree about those everywhere."""
+    """Whether no stride is arbitrary because its size is one: FakeTensor and eager disagree about some of those."""
     if 1 not in meta.size or is_row_major(meta):
         return True
-    distinct = len(set(meta.stride)) == len(meta.stride)
-    return distinct and _fills(zip(meta.stride, meta.size, strict=True)) and not is_contiguous(meta)
+    batch_of_one = 1 not in meta.size[1:] and meta.stride[0] == meta.size.numel()
+    return batch_of_one and is_dense(meta) and not is_contiguous(meta)
 
 
 def is_contiguous(meta: Meta) -> bool:
@@ -45,12 +45,8 @@ def is_contiguous(meta: Meta) -> bool:
 
 def is_dense(meta: Meta) -> bool:
     """Whether the elements fill a stretch of memory without gaps and overlaps, in any order of dimensions."""
-    return _fills((stride, length) for stride, length in zip(meta.stride, meta.size, strict=True) if length != 1)
-
-
-def _fills(dimensions: Iterable[tuple[int, int]]) -> bool:
     step = 1
-    for stride, length in sorted(dimensions):
+    for stride, length in sorted((s, n) for n, s in zip(meta.size, meta.stride, strict=True) if n != 1):
         if stride != step:
             return False
         step *= length

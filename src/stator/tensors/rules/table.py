@@ -28,9 +28,10 @@ DEBUG = os.environ.get("STATOR_DEBUG_META", "") not in ("", "0")
 CPU = torch.device("cpu")
 FLOATS = frozenset({torch.float32, torch.float64, torch.float16, torch.bfloat16})
 INTEGERS = frozenset({torch.int64, torch.int32})
-_KNOWN = FLOATS | INTEGERS | {torch.bool}
+KNOWN = FLOATS | INTEGERS | {torch.bool}
 
 _rules: dict[Any, Rule] = {}
+_take_empty: set[Any] = set()
 
 
 class Decline(Exception):
@@ -67,15 +68,12 @@ class View:
 SAME = Same(0)  # the very object that came in first
 
 
-def register(rule: Rule, functions: Iterable[Any]) -> None:
-    """Makes `rule` answer for these functions."""
+def register(rule: Rule, functions: Iterable[Any], empty: bool = False) -> None:
+    """Makes `rule` answer for these functions; `empty`: also for tensors without elements."""
     for function in functions:
         _rules[function] = rule
-
-
-def covered() -> frozenset[Any]:
-    """The functions that have a rule."""
-    return frozenset(_rules)
+        if empty:
+            _take_empty.add(function)
 
 
 def answer(
@@ -86,7 +84,8 @@ def answer(
     if rule is None or state.autocast is not None or state.inference:
         return None
     for traced in tensors:
-        if not _is_ordinary(traced._meta):
+        meta = traced._meta
+        if not _is_ordinary(meta) or (0 in meta.size and func not in _take_empty):
             return None
     try:
         made = rule(*map(_metas, args), **{name: _metas(value) for name, value in kwargs.items()})
@@ -102,13 +101,8 @@ def agree(func: Any, plan: Plan, asked: Plan) -> None:
 
 
 def _is_ordinary(meta: Meta) -> bool:
-    """Plain dense tensors on the CPU with elements in them: all that rules are written for."""
-    return (
-        meta.device == CPU
-        and meta.dtype in _KNOWN
-        and 0 not in meta.size
-        and not (meta.conj or meta.neg or meta.inference)
-    )
+    """Plain tensors on the CPU: all that rules are written for."""
+    return meta.device == CPU and meta.dtype in KNOWN and not (meta.conj or meta.neg or meta.inference)
 
 
 def _metas(value: Any) -> Any:
@@ -125,8 +119,9 @@ def _plan(made: Any, kwargs: dict[str, Any], tensors: list[TracedTensor], state:
     kind = type(made)
     if kind is Fresh:
         new = _fresh(made, grad)
-        if made.mutated:
-            need(len(set(map(id, tensors))) == len(tensors) and not any(type(v) is TracedTensor for v in kwargs.values()))
+        if made.mutated:  # positions are those of the rule's parameters
+            need(len(set(map(id, tensors))) == len(tensors))
+            need(not any(type(value) is TracedTensor for value in kwargs.values()))
         pure = made.pure and not made.mutated
         return Plan(new, None if made.mutated else new.meta, (), made.mutated, pure, False)
     if kind is Same or kind is Constant:

@@ -17,12 +17,12 @@ _META = torch.device("meta")
 _METHODS = """
     transpose permute t unsqueeze squeeze expand unflatten select narrow swapaxes swapdims movedim
     moveaxis split chunk unbind tensor_split split_with_sizes diagonal unfold
-""".split()
+"""
 
 _FUNCTIONS = """
     transpose permute t unsqueeze squeeze unflatten select narrow swapaxes swapdims movedim moveaxis
     split chunk unbind tensor_split split_with_sizes diagonal
-""".split()
+"""
 
 
 def on_meta(func: Any) -> Rule:
@@ -76,9 +76,9 @@ def _contiguous(meta: Meta) -> Any:
     return SAME if is_contiguous(meta) else Fresh(tuple(meta.size), meta.dtype)
 
 
-for _name in _METHODS:
+for _name in _METHODS.split():
     register(on_meta(getattr(torch.Tensor, _name)), [getattr(torch.Tensor, _name)])
-for _name in _FUNCTIONS:
+for _name in _FUNCTIONS.split():
     register(on_meta(getattr(torch, _name)), [getattr(torch, _name)])
 for _function in (torch.Tensor.view, torch.Tensor.reshape, torch.Tensor.flatten, torch.reshape, torch.flatten):
     register(_regrouping(_function), [_function])
