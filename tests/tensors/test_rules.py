@@ -504,6 +504,13 @@ def test_declines_what_it_is_not_made_for(odd):
     assert planned(F.relu, odd()) is None
 
 
+def test_declines_where_fake_tensor_and_eager_disagree():
+    """The result has a dimension of one that the operand which decides the layout lacks."""
+    x, y = torch.ones(5, 3).t(), torch.ones(1, 3, 5)
+    assert planned(operator.add, x, y) is None
+    assert planned(operator.add, x, torch.ones(2, 3, 5)) is not None
+
+
 def test_declines_in_other_states():
     x = torch.ones(2, 2)
     with torch.autocast("cpu"):

@@ -50,6 +50,7 @@ def _common(*operands: Any, dtype: torch.dtype) -> Fresh:
     shape = broadcast([meta.size for meta in metas])
     need(shape is not None)
     assert shape is not None
+    need(1 not in shape or all(is_row_major(meta) or len(meta.size) == len(shape) for meta in metas))  # see is_definite
     return Fresh(shape, dtype, elementwise(shape, metas, len(metas) < len(operands)))
 
 
