@@ -61,10 +61,11 @@ class CodeInfo:
         self.careful: list[Op] | None = None  # see eval/careful.py
         self.settling: list[Op] | None = None  # see eval/settling.py
         self.prefix = 0  # units in front of the user's own, in a resumed function
-        self.names = [name for name, _, _ in units(code)]
+        decoded = units(code)
+        self.names = [name for name, _, _ in decoded]
         self.ops = [
             (handlers[name], tables.ARGUMENTS.get(name, tables.plain)(self, arg, following), following)
-            for name, arg, following in units(code)
+            for name, arg, following in decoded
         ]
 
     def handler(self, unit: int) -> Protected | None:

@@ -30,7 +30,7 @@ from stator.tensors.modes import (
 )
 from stator.tensors.nodes import NodeWriter
 from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
-from stator.tensors.propagate import propagate
+from stator.tensors.planning import plan_of
 from stator.tensors.rows import is_metadata
 from stator.tensors.signals import NotLeaf, UnsupportedOp, describe
 from stator.tensors.targets import KINDS, Target, as_operator, target_of, unbind
@@ -198,7 +198,7 @@ class Recorder:
         key = (target.func, state, self._flags, named, *keys)
         plan = None if target.opaque else memo.plans.get(key)
         if plan is None:
-            plan = propagate(target.func, args, kwargs, found)
+            plan = plan_of(target.func, args, kwargs, found, state)
             if target.opaque:
                 plan = replace(plan, pure=False, silent=False)
             else:

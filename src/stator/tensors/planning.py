@@ -1,0 +1,24 @@
+"""What a call does that the memo does not know: a rule answers, or FakeTensor is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stator.tensors.modes import State
+from stator.tensors.plan import Plan
+from stator.tensors.propagate import propagate
+from stator.tensors.rules import elementwise, gathering, layers, views  # noqa: F401 (they fill the table)
+from stator.tensors.rules.table import DEBUG, agree, answer
+from stator.tensors.traced import TracedTensor
+
+
+def plan_of(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[TracedTensor], state: State
+) -> Plan:
+    """The plan of one call in the current torch state."""
+    plan = answer(func, args, kwargs, tensors, state)
+    if plan is None:
+        return propagate(func, args, kwargs, tensors)
+    if DEBUG:
+        agree(func, plan, propagate(func, args, kwargs, tensors))
+    return plan

@@ -1,0 +1,230 @@
+"""Elementwise operations: the common size, the common type, and strides that follow the operands."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from stator.tensors.meta import Meta
+from stator.tensors.rules.layout import broadcast, copied, elementwise, is_definite, is_row_major
+from stator.tensors.rules.table import CPU, FLOATS, KNOWN, SAME, Fresh, Rule, need, register
+
+_C = torch._C._nn
+_SMALL = 2**31  # larger integers do not fit everywhere
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a plain Python number that fits any type."""
+    kind = type(value)
+    return kind in (float, bool) or (kind is int and -_SMALL < value < _SMALL)
+
+
+@functools.cache
+def _promoted(a: Any, b: Any, default: torch.dtype) -> torch.dtype:
+    """torch's own answer for operands given as (type, whether it has dimensions), or as a type of number."""
+    with torch._C.DisableTorchFunction():
+        return torch.result_type(*map(_example, (a, b)))
+
+
+def _example(kind: Any) -> Any:
+    return kind(1) if isinstance(kind, type) else torch.empty((1,) * kind[1], dtype=kind[0])
+
+
+def promoted(a: Any, b: Any) -> torch.dtype:
+    """The type that two operands are brought to."""
+    return _promoted(_kind(a), _kind(b), torch.get_default_dtype())
+
+
+def _kind(operand: Any) -> Any:
+    return (operand.dtype, bool(operand.size)) if type(operand) is Meta else type(operand)
+
+
+def _common(*operands: Any, dtype: torch.dtype) -> Fresh:
+    metas = [x for x in operands if type(x) is Meta]
+    need(metas and all(is_definite(x) if type(x) is Meta else is_number(x) for x in operands))
+    shape = broadcast([meta.size for meta in metas])
+    need(shape is not None)
+    assert shape is not None
+    need(1 not in shape or all(is_row_major(meta) or len(meta.size) == len(shape) for meta in metas))  # see is_definite
+    return Fresh(shape, dtype, elementwise(shape, metas, len(metas) < len(operands)))
+
+
+def _accepts(a: Any, b: Any) -> None:
+    need(type(a) is Meta or type(b) is Meta)
+    need(all(type(x) is Meta or is_number(x) for x in (a, b)))
+
+
+def _arithmetic(a: Any, b: Any) -> Fresh:
+    _accepts(a, b)
+    return _common(a, b, dtype=promoted(a, b))
+
+
+def _numeric(a: Any, b: Any) -> Fresh:
+    """Arithmetic that truth values are not made for."""
+    need(not any(type(x) is bool or (type(x) is Meta and x.dtype is torch.bool) for x in (a, b)))
+    return _arithmetic(a, b)
+
+
+def _between(a: Meta, b: Meta) -> Fresh:
+    """Functions of two tensors that take no numbers."""
+    need(type(a) is Meta and type(b) is Meta)
+    return _arithmetic(a, b)
+
+
+def _division(a: Any, b: Any) -> Fresh:
+    made = _numeric(a, b)
+    dtype = made.dtype if made.dtype in FLOATS else torch.get_default_dtype()
+    return Fresh(made.size, dtype, made.stride)
+
+
+def _power(a: Any, b: Any) -> Fresh:
+    need(type(a) is Meta and a.dtype in FLOATS)
+    need(type(b) is not Meta or b.dtype in FLOATS)
+    return _numeric(a, b)
+
+
+def _bits(a: Any, b: Any) -> Fresh:
+    need(all(type(x) is Meta and x.dtype not in FLOATS for x in (a, b)))
+    return _arithmetic(a, b)
+
+
+def _comparison(a: Any, b: Any) -> Fresh:
+    _accepts(a, b)
+    return _common(a, b, dtype=torch.bool)
+
+
+def _floating(meta: Meta) -> Fresh:
+    """Functions whose results are never integers."""
+    need(type(meta) is Meta and (meta.dtype in FLOATS or is_row_major(meta)))
+    return _common(meta, dtype=meta.dtype if meta.dtype in FLOATS else torch.get_default_dtype())
+
+
+def _kept(meta: Meta) -> Fresh:
+    need(type(meta) is Meta and meta.dtype is not torch.bool)
+    return _common(meta, dtype=meta.dtype)
+
+
+def _activation(meta: Meta, inplace: bool = False) -> Fresh:
+    need(inplace is False and meta.dtype in FLOATS)
+    return _common(meta, dtype=meta.dtype)
+
+
+def _gelu(meta: Meta, approximate: str = "none") -> Fresh:
+    need(approximate in ("none", "tanh"))
+    return _activation(meta)
+
+
+def _where(condition: Any, a: Any, b: Any) -> Fresh:
+    need(type(condition) is Meta and condition.dtype is torch.bool)
+    _accepts(a, b)
+    dtype = promoted(a, b)
+    need(dtype in FLOATS or (type(a) is Meta and type(b) is Meta))
+    return _common(condition, a, b, dtype=dtype)
+
+
+def _masked_fill(meta: Meta, mask: Meta, value: Any) -> Fresh:
+    need(meta.dtype in FLOATS and type(mask) is Meta and mask.dtype is torch.bool and is_number(value))
+    need(is_row_major(meta) and is_row_major(mask) and broadcast([meta.size, mask.size]) == tuple(meta.size))
+    return Fresh(tuple(meta.size), meta.dtype)
+
+
+def _clamp(meta: Meta, min: Any = None, max: Any = None) -> Fresh:
+    need(meta.dtype in FLOATS and (min is not None or max is not None))
+    need(all(bound is None or is_number(bound) for bound in (min, max)))
+    return _common(meta, dtype=meta.dtype)
+
+
+def _dropout(meta: Meta, p: Any = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    need(meta.dtype in FLOATS and type(p) in (int, float) and 0 <= p < 1 and inplace is False)
+    need(type(training) is bool)
+    if not training or p == 0:
+        return SAME
+    need(is_row_major(meta))
+    return Fresh(tuple(meta.size), meta.dtype, pure=False)
+
+
+def _to(meta: Meta, *args: Any, **kwargs: Any) -> Any:
+    """Another type, or another device that is the same."""
+    given = [*args, *kwargs.values()]
+    need(type(meta) is Meta and given and set(kwargs) <= {"dtype", "device"})
+    need(len(args) + len(kwargs) == 1 or len(kwargs) == len(given))
+    dtype = meta.dtype
+    for value in given:
+        if type(value) is torch.dtype:
+            dtype = value
+        else:
+            need(type(value) is torch.device and value == CPU)
+    return _cast(meta, dtype)
+
+
+def _cast(meta: Meta, dtype: torch.dtype) -> Any:
+    need(type(meta) is Meta and dtype in KNOWN)
+    return SAME if dtype is meta.dtype else Fresh(tuple(meta.size), dtype, copied(meta))
+
+
+def _casting(dtype: torch.dtype) -> Rule:
+    return lambda meta: _cast(meta, dtype)
+
+
+def _clone(meta: Meta) -> Fresh:
+    return Fresh(tuple(meta.size), meta.dtype, copied(meta))
+
+
+def _like(meta: Meta, dtype: torch.dtype | None = None) -> Fresh:
+    wanted = meta.dtype if dtype is None else dtype
+    need(is_definite(meta) and wanted in KNOWN)
+    return Fresh(tuple(meta.size), wanted, copied(meta), grad=False)
+
+
+def _full_like(meta: Meta, fill_value: Any, dtype: torch.dtype | None = None) -> Fresh:
+    need(is_number(fill_value))
+    return _like(meta, dtype)
+
+
+_T = torch.Tensor
+
+_ROWS: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = (
+    (_arithmetic, (operator.add, operator.mul, torch.add, torch.mul)),
+    (_numeric, (operator.sub, torch.sub)),
+    (_between, (torch.minimum, torch.maximum, _T.minimum, _T.maximum, torch.min, torch.max, _T.min, _T.max)),
+    (_division, (operator.truediv, torch.div)),
+    (_power, (operator.pow, torch.pow)),
+    (_bits, (operator.and_, operator.or_, operator.xor)),
+    (_comparison, (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)),
+    (_kept, (operator.neg, torch.neg, operator.abs, torch.abs, _T.abs)),
+    (_activation, (F.relu, F.silu, _C.silu, F.leaky_relu, F.elu, F.mish, torch.relu, _T.relu)),
+    (_gelu, (F.gelu,)),
+    (_where, (torch.where,)),
+    (_masked_fill, (_T.masked_fill, torch.masked_fill)),
+    (_clamp, (_T.clamp, torch.clamp)),
+    (_dropout, (F.dropout,)),
+    (_to, (_T.to,)),
+    (_clone, (_T.clone, torch.clone)),
+    (_like, (torch.zeros_like, torch.ones_like)),
+    (_full_like, (torch.full_like,)),
+)
+
+_FLOATING = "exp log sqrt rsqrt tanh sigmoid sin cos erf log1p expm1 reciprocal"
+
+_CASTS: tuple[tuple[Any, torch.dtype], ...] = (
+    (_T.float, torch.float32),
+    (_T.double, torch.float64),
+    (_T.half, torch.float16),
+    (_T.bfloat16, torch.bfloat16),
+    (_T.long, torch.int64),
+    (_T.int, torch.int32),
+    (_T.bool, torch.bool),
+)
+
+for _rule, _functions in _ROWS:
+    register(_rule, _functions)
+for _name in _FLOATING.split():
+    register(_floating, (getattr(torch, _name), getattr(_T, _name)))
+register(_floating, (F.tanh, F.sigmoid))
+for _method, _dtype in _CASTS:
+    register(_casting(_dtype), (_method,))

@@ -1,0 +1,169 @@
+"""Operations that join, pick or sum elements, and tensors made from nothing."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import torch
+
+from stator.tensors.meta import Meta
+from stator.tensors.rules.elementwise import is_number
+from stator.tensors.rules.layout import broadcast, is_row_major
+from stator.tensors.rules.table import CPU, FLOATS, INTEGERS, KNOWN, Fresh, need, register
+from stator.tensors.rules.views import on_meta
+
+
+def _dim(dim: Any, rank: int) -> int:
+    need(type(dim) is int and -rank <= dim < rank)
+    return dim % rank
+
+
+def _cat(tensors: Any, dim: int = 0) -> Fresh:
+    need(type(tensors) in (list, tuple) and tensors and all(type(meta) is Meta for meta in tensors))
+    dtype = tensors[0].dtype
+    need(all(meta.dtype is dtype for meta in tensors))
+    joined = [meta for meta in tensors if meta.size != (0,)]  # an empty vector is no part, whatever the others are
+    need(joined)
+    first = joined[0]
+    rank = len(first.size)
+    need(all(len(meta.size) == rank and 0 not in meta.size for meta in joined))
+    need(rank < 4 or not any(map(_may_be_channels_last, joined)))
+    at = _dim(dim, rank)
+    rest = (*first.size[:at], *first.size[at + 1 :])
+    need(all((*meta.size[:at], *meta.size[at + 1 :]) == rest for meta in joined))
+    total = sum(meta.size[at] for meta in joined)
+    return Fresh((*rest[:at], total, *rest[at:]), dtype)
+
+
+def _may_be_channels_last(meta: Meta) -> bool:
+    return not is_row_major(meta) and meta.stride[1] <= meta.stride[-1]
+
+
+def _stack(tensors: Any, dim: int = 0) -> Fresh:
+    need(type(tensors) in (list, tuple) and tensors and all(type(meta) is Meta for meta in tensors))
+    first = tensors[0]
+    need(all(meta.dtype is first.dtype and meta.size == first.size and is_row_major(meta) for meta in tensors))
+    at = _dim(dim, len(first.size) + 1)
+    return Fresh((*first.size[:at], len(tensors), *first.size[at:]), first.dtype)
+
+
+def _reduced(input: Meta, dim: Any, keepdim: Any) -> tuple[int, ...]:
+    need(type(keepdim) is bool and is_row_major(input))
+    rank = len(input.size)
+    need(rank)
+    if dim is None:
+        dims = set(range(rank))
+    else:
+        given = [_dim(d, rank) for d in ((dim,) if type(dim) is int else tuple(dim))]
+        dims = set(given)
+        need(given and len(dims) == len(given))
+    return tuple(1 if i in dims else n for i, n in enumerate(input.size) if keepdim or i not in dims)
+
+
+def _sum(input: Meta, dim: Any = None, keepdim: bool = False) -> Fresh:
+    dtype = input.dtype if input.dtype in FLOATS else torch.int64
+    return Fresh(_reduced(input, dim, keepdim), dtype)
+
+
+def _mean(input: Meta, dim: Any = None, keepdim: bool = False) -> Fresh:
+    need(input.dtype in FLOATS)
+    return Fresh(_reduced(input, dim, keepdim), input.dtype)
+
+
+def _truth(input: Meta, dim: Any = None, keepdim: bool = False) -> Fresh:
+    need(dim is None or type(dim) is int)
+    return Fresh(_reduced(input, dim, keepdim), torch.bool)
+
+
+def _position(input: Meta, dim: Any = None, keepdim: bool = False) -> Fresh:
+    need(input.dtype is not torch.bool and (type(dim) is int or (dim is None and keepdim is False)))
+    return Fresh(_reduced(input, dim, keepdim), torch.int64)
+
+
+def _gather(input: Meta, dim: int, index: Meta) -> Fresh:
+    rank = len(input.size)
+    need(type(index) is Meta and index.dtype is torch.int64 and rank == len(index.size) > 0)
+    at = _dim(dim, rank)
+    need(all(i == at or index.size[i] <= input.size[i] for i in range(rank)))
+    return Fresh(tuple(index.size), input.dtype)
+
+
+def _index_select(input: Meta, dim: int, index: Meta) -> Fresh:
+    need(type(index) is Meta and index.dtype in INTEGERS and len(index.size) == 1 and is_row_major(input))
+    at = _dim(dim, len(input.size))
+    return Fresh((*input.size[:at], index.size[0], *input.size[at + 1 :]), input.dtype)
+
+
+_basic = on_meta(operator.getitem)
+
+
+def _getitem(input: Meta, index: Any) -> Any:
+    """Positions and slices give a view; one integer tensor for each dimension picks elements."""
+    parts = index if type(index) is tuple else (index,)
+    if not parts or not all(type(part) is Meta for part in parts):
+        need(all(part is None or part is ... or type(part) in (int, slice) for part in parts))
+        return _basic(input, index)
+    need(len(parts) == len(input.size) and all(part.dtype is torch.int64 and is_row_major(part) for part in parts))
+    need(is_row_major(input) and all(part.size for part in parts))  # a tensor without dimensions is read as a number
+    shape = broadcast([part.size for part in index])
+    need(shape is not None)
+    assert shape is not None
+    return Fresh(shape, input.dtype)
+
+
+def _known(dtype: Any, device: Any, default: torch.dtype) -> torch.dtype:
+    need(device is None or device == CPU or device == "cpu")
+    found = default if dtype is None else dtype
+    need(found in KNOWN)
+    return found
+
+
+def _arange(*bounds: Any, dtype: Any = None, device: Any = None) -> Fresh:
+    need(0 < len(bounds) < 4 and all(type(b) is int and abs(b) < 2**31 for b in bounds))
+    start, end, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    need(step != 0)
+    count = math.ceil((end - start) / step)
+    need(count > 0)
+    dtype = _known(dtype, device, torch.int64)
+    need(dtype is not torch.bool)
+    return Fresh((count,), dtype)
+
+
+def _sizes(size: tuple[Any, ...]) -> tuple[int, ...]:
+    if len(size) == 1 and type(size[0]) in (tuple, list, torch.Size):
+        size = tuple(size[0])
+    need(all(type(n) is int and n > 0 for n in size))
+    return size
+
+
+def _filled(*size: Any, dtype: Any = None, device: Any = None) -> Fresh:
+    return Fresh(_sizes(size), _known(dtype, device, torch.get_default_dtype()))
+
+
+def _new_filled(input: Meta, *size: Any, dtype: Any = None, device: Any = None) -> Fresh:
+    return Fresh(_sizes(size), _known(dtype, device, input.dtype), grad=False)
+
+
+def _full(size: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> Fresh:
+    need(is_number(fill_value))
+    default = {bool: torch.bool, int: torch.int64}.get(type(fill_value), torch.get_default_dtype())
+    return Fresh(_sizes((size,)), _known(dtype, device, default))
+
+
+_T = torch.Tensor
+
+register(_cat, [torch.cat], empty=True)
+register(_stack, [torch.stack])
+register(_sum, [torch.sum, _T.sum])
+register(_mean, [torch.mean, _T.mean])
+register(_truth, [torch.any, _T.any, torch.all, _T.all])
+register(_position, [torch.argmax, _T.argmax, torch.argmin, _T.argmin])
+register(_gather, [torch.gather, _T.gather])
+register(_index_select, [torch.index_select, _T.index_select])
+register(_getitem, [operator.getitem])
+register(_arange, [torch.arange])
+register(_filled, [torch.zeros, torch.ones])
+register(_full, [torch.full])
+register(_new_filled, [_T.new_zeros, _T.new_ones])

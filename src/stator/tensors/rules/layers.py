@@ -1,0 +1,255 @@
+"""Products, convolutions, normalisations, pooling and attention."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from stator.tensors.meta import Meta
+from stator.tensors.rules.layout import broadcast, copied, is_definite, is_row_major
+from stator.tensors.rules.table import FLOATS, INTEGERS, Fresh, Rule, need, register
+
+
+def _floats(*metas: Any) -> torch.dtype:
+    """The one floating type of these tensors; None stands for an argument that is not given."""
+    kinds = {meta.dtype for meta in metas if meta is not None}
+    need(len(kinds) == 1 and kinds <= FLOATS)
+    return kinds.pop()
+
+
+def _linear(input: Meta, weight: Meta, bias: Meta | None = None) -> Fresh:
+    dtype = _floats(input, weight, bias)
+    need(len(input.size) > 1 and len(weight.size) == 2 and input.size[-1] == weight.size[1])
+    need(bias is None or tuple(bias.size) == (weight.size[0],))
+    need(len(input.size) == 2 or is_row_major(input))
+    return Fresh((*input.size[:-1], weight.size[0]), dtype)
+
+
+def _matmul(a: Meta, b: Meta) -> Fresh:
+    dtype = _floats(a, b)
+    need(len(a.size) > 1 and len(b.size) > 1 and a.size[-1] == b.size[-2])
+    need(len(a.size) == len(b.size) == 2 or len(a.size) > 2)
+    need(len(b.size) > 2 or is_row_major(a) or len(a.size) == 2)
+    batch = broadcast([a.size[:-2], b.size[:-2]])
+    need(batch is not None)
+    assert batch is not None
+    return Fresh((*batch, a.size[-2], b.size[-1]), dtype)
+
+
+def _mm(a: Meta, b: Meta) -> Fresh:
+    need(len(a.size) == len(b.size) == 2)
+    return _matmul(a, b)
+
+
+def _bmm(a: Meta, b: Meta) -> Fresh:
+    need(len(a.size) == len(b.size) == 3 and a.size[0] == b.size[0])
+    return _matmul(a, b)
+
+
+def _addmm(bias: Meta, a: Meta, b: Meta) -> Fresh:
+    _floats(bias, a, b)
+    made = _mm(a, b)
+    need(broadcast([bias.size, made.size]) == made.size)
+    return made
+
+
+def _each(value: Any, count: int, least: int) -> tuple[int, ...]:
+    """One number per dimension of space, given as one or as many."""
+    values = (value,) * count if type(value) is int else tuple(value)
+    if len(values) == 1:
+        values *= count
+    need(len(values) == count and all(type(number) is int and number >= least for number in values))
+    return values
+
+
+def _convolution(rank: int) -> Rule:
+    def rule(
+        input: Meta,
+        weight: Meta,
+        bias: Meta | None = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+    ) -> Fresh:
+        dtype = _floats(input, weight, bias)
+        need(len(input.size) == len(weight.size) == rank + 2 and is_row_major(input) and is_row_major(weight))
+        out, inside = weight.size[:2]
+        need(type(groups) is int and groups > 0 and inside * groups == input.size[1] and out % groups == 0)
+        need(bias is None or tuple(bias.size) == (out,))
+        space = _windows(
+            input.size[2:],
+            weight.size[2:],
+            _each(stride, rank, 1),
+            _each(padding, rank, 0),
+            _each(dilation, rank, 1),
+        )
+        return Fresh((input.size[0], out, *space), dtype)
+
+    return rule
+
+
+def _windows(sizes: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> tuple[int, ...]:
+    """How many places a window has in each dimension."""
+    places = []
+    for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
+        room = n + 2 * p - d * (k - 1) - 1
+        need(room >= 0)
+        places.append(room // s + 1)
+    return tuple(places)
+
+
+def _max_pool2d(
+    input: Meta, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+) -> Fresh:
+    need(ceil_mode is False and len(input.size) == 4 and is_row_major(input))
+    kernel = _each(kernel_size, 2, 1)
+    pads = _each(padding, 2, 0)
+    need(all(pad <= k // 2 for pad, k in zip(pads, kernel, strict=True)))
+    steps = kernel if stride is None or stride in ([], ()) else _each(stride, 2, 1)
+    space = _windows(input.size[2:], kernel, steps, pads, _each(dilation, 2, 1))
+    return Fresh((*input.size[:2], *space), _floats(input))
+
+
+def _avg_pool2d(input: Meta, kernel_size: Any, stride: Any = None, padding: Any = 0) -> Fresh:
+    return _max_pool2d(input, kernel_size, stride, padding)
+
+
+def _adaptive_avg_pool2d(input: Meta, output_size: Any) -> Fresh:
+    need(len(input.size) == 4 and is_row_major(input))
+    return Fresh((*input.size[:2], *_each(output_size, 2, 1)), _floats(input))
+
+
+def _batch_norm(
+    input: Meta,
+    running_mean: Meta | None,
+    running_var: Meta | None,
+    weight: Meta | None = None,
+    bias: Meta | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Fresh:
+    need(type(training) is bool and type(momentum) is float and type(eps) is float and eps > 0)
+    dtype = _floats(input, running_mean, running_var, weight, bias)
+    need(1 < len(input.size) < 6 and is_row_major(input))
+    need((running_mean is None) == (running_var is None) and (training or running_mean is not None))
+    need(all(m is None or tuple(m.size) == (input.size[1],) for m in (running_mean, running_var, weight, bias)))
+    need(all(m is None or not m.requires_grad for m in (running_mean, running_var)))
+    need(not training or input.size.numel() > input.size[1])
+    return Fresh(tuple(input.size), dtype, mutated=(1, 2) if training and running_mean is not None else ())
+
+
+def _layer_norm(
+    input: Meta, normalized_shape: Any, weight: Meta | None = None, bias: Meta | None = None, eps: float = 1e-5
+) -> Fresh:
+    need(type(eps) is float and is_row_major(input))
+    inner = tuple(normalized_shape)
+    need(inner and tuple(input.size[-len(inner) :]) == inner)
+    need(all(m is None or (tuple(m.size) == inner and is_row_major(m)) for m in (weight, bias)))
+    return Fresh(tuple(input.size), _floats(input, weight, bias))
+
+
+def _group_norm(
+    input: Meta, num_groups: int, weight: Meta | None = None, bias: Meta | None = None, eps: float = 1e-5
+) -> Fresh:
+    need(type(eps) is float and type(num_groups) is int and num_groups > 0)
+    need(len(input.size) > 2 and is_row_major(input) and input.size[1] % num_groups == 0)
+    need(input.size[0] * input.size.numel() > input.size[0] * input.size[1] * input.size[0])
+    need(all(m is None or tuple(m.size) == (input.size[1],) for m in (weight, bias)))
+    return Fresh(tuple(input.size), _floats(input, weight, bias))
+
+
+def _softmax(input: Meta, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None) -> Fresh:
+    need(type(dim) is int and is_row_major(input))
+    assert dim is not None
+    need(-len(input.size) <= dim < len(input.size) and input.dtype in FLOATS)
+    need(dtype is None or dtype in FLOATS)
+    return Fresh(tuple(input.size), dtype or input.dtype)
+
+
+def _softmax_method(input: Meta, dim: int | None = None, dtype: torch.dtype | None = None) -> Fresh:
+    return _softmax(input, dim, dtype=dtype)
+
+
+def _embedding(
+    input: Meta,
+    weight: Meta,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Fresh:
+    need(max_norm is None and scale_grad_by_freq is False and sparse is False)
+    need(input.dtype in INTEGERS and len(weight.size) == 2)
+    need(padding_idx is None or (type(padding_idx) is int and -weight.size[0] <= padding_idx < weight.size[0]))
+    return Fresh((*input.size, weight.size[1]), _floats(weight))
+
+
+def _cross_entropy(
+    input: Meta,
+    target: Meta,
+    weight: Meta | None = None,
+    size_average: None = None,
+    ignore_index: int = -100,
+    reduce: None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Fresh:
+    need(weight is None and size_average is None and reduce is None and label_smoothing == 0.0)
+    need(type(ignore_index) is int and reduction in ("mean", "sum") and target.dtype is torch.int64)
+    need(len(input.size) == 2 and tuple(target.size) == (input.size[0],) and is_row_major(input))
+    return Fresh((), _floats(input))
+
+
+def _attention(
+    query: Meta,
+    key: Meta,
+    value: Meta,
+    attn_mask: Meta | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Fresh:
+    """Only what the fused kernel of the CPU takes: its result lies in memory as the query does."""
+    dtype = _floats(query, key, value)
+    need(torch._C._get_flash_sdp_enabled() and type(dropout_p) is float and dropout_p == 0.0)
+    need(type(is_causal) is bool and (scale is None or type(scale) is float) and type(enable_gqa) is bool)
+    need(len(query.size) == len(key.size) == len(value.size) == 4 and key.size == value.size)
+    batch, heads, length, width = query.size
+    need(key.size[0] == batch and key.size[3] == width)
+    need((key.size[1] == heads or (enable_gqa and heads % key.size[1] == 0)) and is_definite(query))
+    need(all(meta.stride[3] == 1 for meta in (query, key, value)))
+    if attn_mask is not None:
+        need(not is_causal and not attn_mask.requires_grad and len(attn_mask.size) == 4)
+        need(attn_mask.dtype is torch.bool or attn_mask.dtype is dtype)
+        full = (batch, heads, length, key.size[2])
+        need(broadcast([attn_mask.size, full]) == full and attn_mask.size[2:] == full[2:])
+    return Fresh((batch, heads, length, width), dtype, copied(query), pure=False)
+
+
+_T = torch.Tensor
+
+register(_linear, [F.linear])
+register(_matmul, [operator.matmul, torch.matmul, _T.matmul])
+register(_mm, [torch.mm, _T.mm])
+register(_bmm, [torch.bmm, _T.bmm])
+register(_addmm, [torch.addmm])
+register(_convolution(1), [torch.conv1d])
+register(_convolution(2), [torch.conv2d])
+register(_max_pool2d, [torch.max_pool2d])
+register(_avg_pool2d, [torch._C._nn.avg_pool2d])
+register(_adaptive_avg_pool2d, [F.adaptive_avg_pool2d])
+register(_batch_norm, [F.batch_norm])
+register(_layer_norm, [F.layer_norm])
+register(_group_norm, [F.group_norm])
+register(_softmax, [F.softmax, F.log_softmax])
+register(_softmax_method, [torch.softmax, _T.softmax, torch.log_softmax, _T.log_softmax])
+register(_embedding, [F.embedding])
+register(_cross_entropy, [F.cross_entropy])
+register(_attention, [F.scaled_dot_product_attention])

@@ -1,0 +1,129 @@
+"""Strides: of contiguous memory, of copies, and of what an elementwise operation makes from several operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stator.tensors.meta import Meta
+
+Sizes = tuple[int, ...]
+
+
+def row_major(size: Sequence[int]) -> Sizes:
+    """Strides of a freshly made contiguous tensor."""
+    strides = []
+    step = 1
+    for length in reversed(size):
+        strides.append(step)
+        step *= max(length, 1)
+    return tuple(reversed(strides))
+
+
+def is_row_major(meta: Meta) -> bool:
+    """Whether the strides are those of a fresh tensor, also where a size of one would allow any."""
+    return meta.stride == row_major(meta.size)
+
+
+def is_definite(meta: Meta) -> bool:
+    """Whether no stride is arbitrary because its size is one: FakeTensor and eager disagree about some of those."""
+    if 1 not in meta.size or is_row_major(meta):
+        return True
+    batch_of_one = 1 not in meta.size[1:] and meta.stride[0] == meta.size.numel()
+    return batch_of_one and is_dense(meta) and not is_contiguous(meta)
+
+
+def is_contiguous(meta: Meta) -> bool:
+    """What `Tensor.is_contiguous()` answers; sizes are not zero."""
+    step = 1
+    for length, stride in zip(reversed(meta.size), reversed(meta.stride), strict=True):
+        if length != 1:
+            if stride != step:
+                return False
+            step *= length
+    return True
+
+
+def is_dense(meta: Meta) -> bool:
+    """Whether the elements fill a stretch of memory without gaps and overlaps, in any order of dimensions."""
+    step = 1
+    for stride, length in sorted((s, n) for n, s in zip(meta.size, meta.stride, strict=True) if n != 1):
+        if stride != step:
+            return False
+        step *= length
+    return True
+
+
+def broadcast(sizes: Sequence[Sequence[int]]) -> Sizes | None:
+    """The common size of operands; None when they do not fit."""
+    rank = max(map(len, sizes), default=0)
+    shape = [1] * rank
+    for size in sizes:
+        for i, length in enumerate(size, rank - len(size)):
+            if length != 1:
+                if shape[i] not in (1, length):
+                    return None
+                shape[i] = length
+    return tuple(shape)
+
+
+def elementwise(shape: Sizes, operands: Sequence[Meta], scalars: bool = False) -> Sizes:
+    """Strides of the result of an elementwise operation; `scalars`: numbers are among the operands."""
+    if all(is_row_major(meta) for meta in operands):
+        return row_major(shape)
+    first = operands[0]
+    if not scalars and all(meta.size == shape for meta in operands):
+        if all(map(is_contiguous, operands)):
+            return row_major(shape)
+        if is_dense(first) and all(meta.stride == first.stride for meta in operands):
+            return first.stride
+    return _filled(shape, _order(shape, [_spread(shape, meta) for meta in operands]))
+
+
+def _spread(shape: Sizes, meta: Meta) -> Sizes:
+    """Strides of an operand over the common size: zero where it is repeated."""
+    pad = len(shape) - len(meta.size)
+    own = (0 if n == 1 != shape[i] else s for i, (n, s) in enumerate(zip(meta.size, meta.stride, strict=True), pad))
+    return (*([0] * pad), *own)
+
+
+def _order(shape: Sizes, strides: list[Sizes]) -> list[int]:
+    """Dimensions from the fastest to the slowest: an insertion sort in which some pairs cannot be compared."""
+    order = list(range(len(shape) - 1, -1, -1))
+    for i in range(1, len(order)):
+        right = i
+        for left in range(i - 1, -1, -1):
+            verdict = _compare(shape, strides, order[left], order[right])
+            if verdict > 0:
+                order[left], order[right] = order[right], order[left]
+                right = left
+            elif verdict < 0:
+                break
+    return order
+
+
+def _compare(shape: Sizes, strides: list[Sizes], a: int, b: int) -> int:
+    """The first operand that repeats neither dimension decides; of equal strides the shorter dimension is faster."""
+    for row in strides:
+        if row[a] == 0 or row[b] == 0:
+            continue
+        if row[a] != row[b]:
+            return -1 if row[a] < row[b] else 1
+        if shape[a] > shape[b]:
+            return 1
+    return 0
+
+
+def _filled(shape: Sizes, order: list[int]) -> Sizes:
+    strides = [0] * len(shape)
+    step = 1
+    for dim in order:
+        strides[dim] = step
+        step *= shape[dim]
+    return tuple(strides)
+
+
+def copied(meta: Meta) -> Sizes:
+    """Strides of a copy that keeps the layout where it can."""
+    if is_dense(meta):
+        return meta.stride
+    return elementwise(tuple(meta.size), [meta], scalars=True)
