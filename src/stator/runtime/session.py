@@ -275,7 +275,7 @@ class Session(Cache):
 
     def frames_of(self, code: CodeType) -> Any:
         """What takes frames of a code object below a break; None: CPython does."""
-        return None if is_resumed(code) else BoundCache(self, code).compiled
+        return None if code is code_of(self.function) or is_resumed(code) else BoundCache(self, code).compiled
 
     def continuation(self, key: tuple[Any, ...], make: Callable[[], Continuation]) -> Any:
         """The compiled form of what goes on behind a break: one for each place."""

@@ -18,6 +18,7 @@ from stator.errors import Again
 from stator.frame import Frame, native
 from stator.guards.check import EQ, HAS_ELEMENT, LEN, NO_ELEMENT, NO_KEY, NOT_EMPTY, PRESENT, TYPE_IS
 from stator.guards.constant import is_plain
+from stator.world.lazy import Lazy
 from stator.world.door import IDENTITY_HASHES, fill_deque, fill_list, fill_mapping, fill_set, shadow
 
 if TYPE_CHECKING:
@@ -74,8 +75,8 @@ class Hollow:
         """A method of `methods`, called without keywords."""
         return getattr(self, f"_{name}")(f, *args) if len(args) in ARITIES[name] else DECLINED
 
-    def advance(self, f: Frame) -> Any:
-        """The next element of an iterator, or END."""
+    def advance(self, f: Frame, lazily: bool = False) -> Any:
+        """The next element of an iterator, not entered yet if that will do, or END."""
         return DECLINED
 
     def operations(self) -> list[Operation]:
@@ -400,7 +401,7 @@ class HollowIterator(Hollow):
     def truth(self) -> Any:
         return True
 
-    def advance(self, f: Frame) -> Any:
+    def advance(self, f: Frame, lazily: bool = False) -> Any:
         if any(self.world.is_reachable(thing) for thing in self.below):
             self.fill()
         start = self.taken - self.taken % WINDOW
@@ -414,7 +415,9 @@ class HollowIterator(Hollow):
             self.ended += 1
             return END
         self.taken += 1
-        return self.world.light(window[at], path.item(at))
+        self.guard(PRESENT, None, path.item(at))
+        element = Lazy(window[at], path.item(at))
+        return element if lazily else element.force(self.world)
 
     def fill(self) -> None:
         raise Again(self.path)
