@@ -11,7 +11,7 @@
     X(ARG) X(CLASSFIELDS) X(DICT) X(ATTR) X(CLASSITEM) X(KEY) X(GETATTR) X(TYPE) X(ITEM) X(ORDER) X(SEQ) X(CELL) X(PART)
 #define CHECK_OPS(X) \
     X(TYPE_IS) X(TYPE_VERSION) X(IS) X(EQ) X(LEN) X(KEYS) X(NO_KEY) X(NO_ATTR) X(TENSOR) X(CODE_IS) X(HOOKS) \
-    X(EMPTY_CELL) X(SAME) X(ALIVE) X(STATE) X(DISTINCT) X(NOT_EMPTY) X(HAS_ELEMENT) X(NO_ELEMENT)
+    X(EMPTY_CELL) X(SAME) X(ALIVE) X(STATE) X(DISTINCT) X(NOT_EMPTY) X(HAS_ELEMENT) X(NO_ELEMENT) X(RELATION)
 #define FLOW_OPS(X) X(INSTANCE) X(STILL) X(TAG) X(TAGGED) X(END)
 
 #define OP_ENUM(name) OP_##name,
@@ -27,6 +27,7 @@ typedef struct {
 typedef struct TensorCheck TensorCheck;
 typedef struct StateCheck StateCheck;
 typedef struct Distinct Distinct;
+typedef struct Relation Relation;
 
 /* Kept small: a hit on a large model is bound by how much memory it walks over. */
 typedef struct {
@@ -38,9 +39,10 @@ typedef struct {
         PyObject *key;             /* borrowed from the program's keys */
         Py_ssize_t number;
         Lookup *lookup;
-        const TensorCheck *tensor; /* these three are owned by the program */
+        const TensorCheck *tensor; /* these four are owned by the program */
         StateCheck *state;
         Distinct *distinct;
+        Relation *relation;
     };
 } Instr;
 
@@ -132,6 +134,7 @@ int tensor_copy_dims(PyObject *tuple, Py_ssize_t size, int64_t *out);
 TensorCheck *tensor_check_new(PyObject *spec);
 bool tensor_check_equal(const TensorCheck *left, const TensorCheck *right);
 void tensor_check_free(TensorCheck *check);
+bool tensor_number(PyObject *tensor, bool stride, int32_t index, int64_t *out);
 const char **tensor_lines(PyObject *tensor, const char **out);
 PyObject *tensor_raw(PyObject *module, PyObject *tensor);
 PyObject *tensor_set_twin(PyObject *module, PyObject *function);
@@ -165,6 +168,12 @@ void distinct_free(Distinct *distinct);
 int upcoming_init(void);
 PyObject *upcoming(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *beneath(PyObject *module, PyObject *iterator);
+
+/* relation.c */
+PyObject *relation_ops(void);
+Relation *relation_new(PyObject *key, int32_t slots);
+bool relation_holds(const Relation *relation, PyObject *const *values);
+void relation_free(Relation *relation);
 
 /* attribute.c */
 PyObject *attribute_load(PyObject *object, PyObject *name, Scratch *scratch);

@@ -128,8 +128,9 @@ PyInit__entry(void)
     if (module == NULL) {
         return NULL;
     }
-    PyObject *opcodes = program_opcodes();
+    PyObject *opcodes = program_opcodes(), *relations = relation_ops();
     if (opcodes == NULL || PyModule_AddObject(module, "OPCODES", opcodes) < 0
+        || relations == NULL || PyModule_AddObject(module, "RELATION_OPS", relations) < 0
         || PyModule_AddObjectRef(module, "GuardProgram", (PyObject *)&Program_Type) < 0
         || PyModule_AddObjectRef(module, "Compiled", (PyObject *)&Compiled_Type) < 0) {
         Py_DECREF(module);

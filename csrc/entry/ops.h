@@ -276,4 +276,10 @@ check_DISTINCT(const Run *run, const Instr *in)
     return distinct_check(in->distinct, run->scratch);
 }
 
+static inline bool
+check_RELATION(const Run *run, const Instr *in)
+{
+    return relation_holds(in->relation, run->values);
+}
+
 #endif

@@ -72,6 +72,9 @@ pack_key(Program *program, Instr *in, Py_ssize_t at, PyObject *key)
     case OP_DISTINCT:
         in->distinct = distinct_new(key, program->slots);
         return in->distinct == NULL ? -1 : 0;
+    case OP_RELATION:
+        in->relation = relation_new(key, program->slots);
+        return in->relation == NULL ? -1 : 0;
     case OP_INSTANCE:
         in->key = key == Py_None ? NULL : key;
         return 0;
@@ -173,6 +176,9 @@ program_unpack(Program *program)
         }
         if (in->op == OP_DISTINCT && in->distinct != NULL) {
             distinct_free(in->distinct);
+        }
+        if (in->op == OP_RELATION && in->relation != NULL) {
+            relation_free(in->relation);
         }
     }
     for (int32_t i = 0; i < program->tensor_count; i++) {

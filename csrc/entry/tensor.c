@@ -232,6 +232,28 @@ tensor_check_slowly(PyObject *tensor, const TensorCheck *check)
            && (check->leaf < 0 || torch_abi.is_leaf(tensor_handle(tensor)) == (check->leaf == 1));
 }
 
+/* One size or stride of a strided tensor; false if it has no such dimension. */
+bool
+tensor_number(PyObject *tensor, bool stride, int32_t index, int64_t *out)
+{
+    int64_t dims, *have;
+    if (!symbols_found) {
+        PyObject *number = PyObject_CallMethod(tensor, stride ? "stride" : "size", "i", index);
+        *out = number == NULL ? 0 : PyLong_AsLongLong(number);
+        Py_XDECREF(number);
+        bool known = !PyErr_Occurred();
+        PyErr_Clear();
+        return known;
+    }
+    void *handle = tensor_handle(tensor);
+    if (torch_abi.dim(handle, &dims) != 0 || index >= dims
+        || (stride ? torch_abi.strides : torch_abi.sizes)(handle, &have) != 0) {
+        return false;
+    }
+    *out = have[index];
+    return true;
+}
+
 /* The addresses a check reads behind the Python object: parts of the TensorImpl, and its gradient's flag. */
 const char **
 tensor_lines(PyObject *tensor, const char **out)

@@ -4,6 +4,7 @@ from typing import Any
 from typing_extensions import Buffer
 
 OPCODES: dict[str, int]
+RELATION_OPS: dict[str, int]
 
 class GuardProgram:
     twin: Callable[[tuple[Any, ...], tuple[str, ...] | None, int], None] | None

@@ -14,6 +14,7 @@ from stator._entry import OPCODES
 from stator.guards import state
 from stator.guards.constant import same
 from stator.guards.path import Path, describe_object, immutable_base, instance_dict, key_is_safe
+from stator.guards.relation import Relation
 from stator.guards.tensor_spec import TensorSpec, fits
 
 HOOK_DICTS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -196,6 +197,10 @@ def _show_state(_: Any, key: state.StateSnapshot) -> str:
     return "; ".join(state.differences(key, state.snapshot()))
 
 
+def _describe_relation(key: Relation) -> str:
+    return key.describe()
+
+
 def _row(
     name: str,
     holds: Callable[[Any, Any], bool],
@@ -231,6 +236,7 @@ SAME = _row("SAME", _never, "{path} is the same object as {old}, now another one
 ALIVE = _row("ALIVE", _alive, "{path} is alive, now gone or another object", _nothing, _nothing, many=True)
 PRESENT = _row("PRESENT", _never, "{path} exists, now there is nothing", _nothing, _nothing)
 DISTINCT = _row("DISTINCT", _never, "{path} and {old} are different objects, now one", Path.describe, _nothing)
+RELATION = _row("RELATION", _never, "{old}, now {new}", _describe_relation, _nothing)
 STATE = _row("STATE", _state, "torch's state: {new}", _nothing, _show_state)
 CALL_SHAPE = _row("CALL_SHAPE", _never, "the call has {old}, now {new}", str, _show_value)
 
@@ -238,6 +244,6 @@ CHECKS: dict[str, Check] = {
     row.name: row
     for row in (
         TYPE_IS, TYPE_VERSION, IS, EQ, LEN, KEYS, NO_KEY, NO_ATTR, TENSOR, CODE_IS, NO_HOOKS, EMPTY_CELL, SAME, ALIVE,
-        PRESENT, DISTINCT, STATE, CALL_SHAPE, NOT_EMPTY, HAS_ELEMENT, NO_ELEMENT,
+        PRESENT, DISTINCT, RELATION, STATE, CALL_SHAPE, NOT_EMPTY, HAS_ELEMENT, NO_ELEMENT,
     )
 }  # fmt: skip

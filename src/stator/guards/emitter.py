@@ -18,8 +18,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stator._entry import OPCODES, GuardProgram
-from stator.guards.check import DISTINCT, SAME, STATE, TYPE_IS
+from stator.guards.check import DISTINCT, RELATION, SAME, STATE, TYPE_IS
 from stator.guards.path import DICT, ITEM
+from stator.guards.relation import Relation
 from stator.guards.tree import Guard, Holder, Node, Tree, may_lag
 
 _INSTANCE, _TAG, _TAGGED, _END = (OPCODES[name] for name in ("INSTANCE", "TAG", "TAGGED", "END"))
@@ -77,6 +78,12 @@ class Emitter:
         pinned = len(free) <= _MANY_FREE
         key = (tuple(fixed), tuple(free), True) if pinned else ((*fixed, *free), (), False)
         self.put(DISTINCT.opcode, 0, 0, 0, key, row)
+
+    def relation(self, nodes: Sequence[Node], relation: Relation, row: int) -> None:
+        """A condition on sizes, strides and ints of several values."""
+        operands = zip(nodes, relation.operands, strict=True)
+        key = tuple((self.slot(node), operand.kind, operand.index) for node, operand in operands)
+        self.put(RELATION.opcode, 0, 0, 0, (key, relation.code), row)
 
     def finish(self, loads: Sequence[Node], npos: int, kwnames: tuple[str, ...], shape_row: int) -> GuardProgram:
         """Writes the blocks and packs everything."""

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from stator._entry import GuardProgram
-from stator.guards.check import CALL_SHAPE, DISTINCT, PRESENT, SAME, STATE, Check, show
+from stator.guards.check import CALL_SHAPE, DISTINCT, PRESENT, RELATION, SAME, STATE, Check, show
 from stator.guards.emitter import Emitter
 from stator.guards.path import Missing, Path
+from stator.guards.relation import Relation, read
 from stator.guards.state import StateSnapshot
 from stator.guards.tree import Node, Tree
 
@@ -61,6 +62,14 @@ class GuardSet:
         if len(unique) > 1:
             self._rows.setdefault((DISTINCT, unique), (None, DISTINCT, unique, origin))
 
+    def relation(self, relation: Relation, origin: Any = None) -> None:
+        """This relation between sizes and ints holds."""
+        self._rows.setdefault((RELATION, relation), (None, RELATION, relation, origin))
+
+    def rows(self) -> Iterable[Row]:
+        """All rows in the order they were added."""
+        return self._rows.values()
+
     def state(self, snapshot: StateSnapshot, origin: Any = None) -> None:
         """torch's state is this one."""
         self._rows.setdefault(STATE, (None, STATE, snapshot, origin))
@@ -78,11 +87,14 @@ class GuardSet:
         tree = Tree()
         rows = list(self._rows.values())
         apart: list[tuple[list[Node], int]] = []
+        related: list[tuple[list[Node], Relation, int]] = []
         for number, (path, check, key, _) in enumerate(rows):
             if path is not None:
                 tree.add(path, check, key, number)
             elif check is DISTINCT:
                 apart.append(([tree.node(each, number) for each in key], number))
+            elif check is RELATION:
+                related.append(([tree.node(operand.path, number) for operand in key.operands], key, number))
         outputs = [tree.node(path, number) for number, path in enumerate(loads, len(rows))]
         tree.settle()
         emitter = Emitter(tree)
@@ -95,6 +107,8 @@ class GuardSet:
         emitter.values()
         for nodes, number in apart:
             emitter.distinct(nodes, number)
+        for nodes, relation, number in related:
+            emitter.relation(nodes, relation, number)
         npos, kwnames = self._shape or (-1, ())
         program = emitter.finish(outputs, npos, kwnames, shape_row)
         if DEBUG:
@@ -160,6 +174,8 @@ def _evaluate(row: Row, args: Sequence[Any], memo: dict[Path, Any], arg_names: S
     try:
         if check is DISTINCT:
             return _evaluate_distinct(row, args, memo, arg_names)
+        if check is RELATION:
+            return _evaluate_relation(row, args, memo, arg_names)
         value = None if path is None else path.load(args, memo)
         if check is SAME:
             return None if value is key.load(args, memo) else _failure(row, arg_names, value)
@@ -189,9 +205,26 @@ def _evaluate_distinct(
     return None
 
 
+def _evaluate_relation(
+    row: Row, args: Sequence[Any], memo: dict[Path, Any], arg_names: Sequence[str]
+) -> Failure | None:
+    values = [operand.path.load(args, memo) for operand in row[2].operands]
+    if row[2].holds(values):
+        return None
+    return _failure(row, arg_names, new=", ".join(_read(row[2], values, arg_names)))
+
+
+def _read(relation: Relation, values: Sequence[Any], arg_names: Sequence[str]) -> Iterable[str]:
+    for operand, value in zip(relation.operands, values, strict=True):
+        try:
+            yield f"{operand.describe(arg_names)} is {read(operand, value)}"
+        except Exception:
+            yield f"{operand.describe(arg_names)} is {show(value)}"
+
+
 def _failure(row: Row, arg_names: Sequence[str], value: Any = None, new: str | None = None) -> Failure:
     path, check, key, origin = row
-    old = key.describe(arg_names) if isinstance(key, Path) else check.old(key)
+    old = key.describe(arg_names) if isinstance(key, Path | Relation) else check.old(key)
     if new is None:
         try:
             new = check.new(value, key)
@@ -205,7 +238,7 @@ def _describe(row: Row, arg_names: Sequence[str]) -> str:
     path, check, key, _ = row
     if check is DISTINCT:
         return f"DISTINCT {', '.join(each.describe(arg_names) for each in key)}"
-    old = key.describe(arg_names) if isinstance(key, Path) else check.old(key)
+    old = key.describe(arg_names) if isinstance(key, Path | Relation) else check.old(key)
     where = "" if path is None else path.describe(arg_names)
     return " ".join(part for part in (check.name, where, old) if part)
 

@@ -1,0 +1,105 @@
+"""Relations between sizes, strides and ints: small integer programs that C runs, and their Python twin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from stator._entry import RELATION_OPS
+from stator.guards.path import Path
+
+SIZE, STRIDE, INT = range(3)  # what an operand reads of the value at its path
+
+_LIMIT = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One number that a call brings along."""
+
+    path: Path
+    kind: int
+    index: int = 0
+
+    def describe(self, arg_names: Sequence[str] = ()) -> str:
+        where = self.path.describe(arg_names)
+        return where if self.kind == INT else f"{where}.{'size' if self.kind == SIZE else 'stride'}({self.index})"
+
+
+class OutOfRange(Exception):
+    """A number does not fit into 64 bits: to C, the relation does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A condition on operands as postfix code: pairs of an operation and its argument."""
+
+    operands: tuple[Operand, ...]
+    code: tuple[int, ...]
+    text: str  # with {0}, {1}, ... for the operands
+
+    def describe(self, arg_names: Sequence[str] = ()) -> str:
+        return self.text.format(*(operand.describe(arg_names) for operand in self.operands))
+
+    def holds(self, values: Sequence[Any]) -> bool:
+        """The Python twin of the check, given the values at the paths of the operands."""
+        try:
+            numbers = [read(operand, value) for operand, value in zip(self.operands, values, strict=True)]
+            return bool(self._run(numbers))
+        except (OutOfRange, ZeroDivisionError, TypeError, IndexError):
+            return False
+
+    def _run(self, numbers: list[int]) -> int:
+        stack: list[int] = []
+        for op, arg in zip(self.code[::2], self.code[1::2], strict=True):
+            name = _NAMES[op]
+            if name == "CONST":
+                stack.append(arg)
+            elif name == "LOAD":
+                stack.append(numbers[arg])
+            elif name == "POW":
+                stack.append(_fitting(stack.pop() ** arg))
+            elif name == "NOT":
+                stack.append(int(not stack.pop()))
+            else:
+                right = stack.pop()
+                stack.append(_fitting(int(TWINS[name](stack.pop(), right))))
+        return stack.pop()
+
+
+def read(operand: Operand, value: Any) -> int:
+    """The number an operand means."""
+    if operand.kind == INT:
+        if type(value) is not int:
+            raise TypeError
+        return _fitting(value)
+    with torch._C.DisableTorchFunction():
+        return int(value.size(operand.index) if operand.kind == SIZE else value.stride(operand.index))
+
+
+def _fitting(number: int) -> int:
+    if not -_LIMIT <= number < _LIMIT:
+        raise OutOfRange
+    return number
+
+
+_NAMES = {number: name for name, number in RELATION_OPS.items()}
+TWINS: dict[str, Callable[[int, int], Any]] = {
+    "ADD": lambda a, b: a + b,
+    "MUL": lambda a, b: a * b,
+    "FLOORDIV": lambda a, b: a // b,
+    "MOD": lambda a, b: a % b,
+    "MAX": max,
+    "MIN": min,
+    "EQ": lambda a, b: a == b,
+    "NE": lambda a, b: a != b,
+    "LT": lambda a, b: a < b,
+    "LE": lambda a, b: a <= b,
+    "GT": lambda a, b: a > b,
+    "GE": lambda a, b: a >= b,
+    "AND": lambda a, b: bool(a and b),
+    "OR": lambda a, b: bool(a or b),
+}

@@ -1,0 +1,83 @@
+"""RELATION: integer programs over sizes, strides and ints; C and the Python twin agree."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from stator._entry import RELATION_OPS
+from stator.guards import path as paths
+from stator.guards.guardset import GuardSet
+from stator.guards.relation import INT, SIZE, STRIDE, Operand, Relation
+
+OPS = RELATION_OPS
+
+
+def code(*steps: str | tuple[str, int]) -> tuple[int, ...]:
+    out: list[int] = []
+    for step in steps:
+        name, arg = (step, 0) if isinstance(step, str) else step
+        out += (OPS[name], arg)
+    return tuple(out)
+
+
+def outcome(relation: Relation, args: tuple[object, ...]) -> bool:
+    guards = GuardSet()
+    guards.relation(relation)
+    hit = isinstance(guards.compile([]).run(args), list)
+    assert hit == (guards.first_failure(args) is None)
+    return hit
+
+
+def test_sizes_strides_and_ints() -> None:
+    x = Operand(paths.arg(0), SIZE, 1)
+    step = Operand(paths.arg(0), STRIDE, 0)
+    n = Operand(paths.arg(1), INT)
+    relation = Relation(
+        (x, step, n),
+        code(("LOAD", 0), ("LOAD", 1), "EQ", ("LOAD", 2), ("CONST", 3), "MOD", ("CONST", 0), "EQ", "AND"),
+        "{0} == {1} and {2} % 3 == 0",
+    )
+    assert outcome(relation, (torch.zeros(2, 5), 6))
+    assert not outcome(relation, (torch.zeros(5, 2).t(), 6))
+    assert not outcome(relation, (torch.zeros(2, 5), 7))
+    assert not outcome(relation, (torch.zeros(2, 5), 1 << 70))
+    assert not outcome(relation, (torch.zeros(2, 5), True))
+    guards = GuardSet()
+    guards.relation(relation)
+    failure = guards.first_failure((torch.zeros(2, 5), 7))
+    assert failure is not None and "is 7" in failure.sentence and "% 3 == 0" in failure.sentence
+
+
+def test_malformed_programs_are_refused() -> None:
+    operand = (Operand(paths.arg(0), INT),)
+    for steps in ((), ("ADD",), (("LOAD", 1),), (("LOAD", 0), ("LOAD", 0)), (("LOAD", 0), ("POW", -1))):
+        guards = GuardSet()
+        guards.relation(Relation(operand, code(*steps), ""))
+        with pytest.raises(ValueError, match="malformed"):
+            guards.compile([])
+
+
+def test_random_programs_agree_with_the_twin() -> None:
+    rng = random.Random(1)
+    operands = tuple(Operand(paths.arg(i), INT) for i in range(3))
+    binary = [name for name in OPS if name not in ("CONST", "LOAD", "POW", "NOT")]
+    outcomes = set()
+    for _ in range(400):
+        steps: list[str | tuple[str, int]] = [("LOAD", rng.randrange(3))]
+        for _ in range(rng.randrange(1, 9)):
+            kind = rng.randrange(4)
+            if kind == 0:
+                steps.append(("POW", rng.randrange(4)))
+            elif kind == 1:
+                steps += [("CONST", rng.choice([0, 1, -1, 7, -3, 2**40, -(2**62)])), rng.choice(binary)]
+            elif kind == 2:
+                steps += [("LOAD", rng.randrange(3)), rng.choice(binary)]
+            else:
+                steps.append("NOT")
+        relation = Relation(operands, code(*steps), "")
+        args = tuple(rng.choice([0, 1, -1, 5, -7, 12, 2**31, 2**63 - 1, -(2**63)]) for _ in range(3))
+        outcomes.add(outcome(relation, args))
+    assert outcomes == {True, False}
