@@ -1,11 +1,12 @@
 /* The RELATION check: a postfix program of 64-bit integers over sizes, strides and ints. What overflows does not hold. */
 #include "entry.h"
+#include <math.h>
 
 typedef struct {
     int32_t slot, kind, index;
 } Operand;
 
-enum { KIND_SIZE, KIND_STRIDE, KIND_INT };
+enum { KIND_SIZE, KIND_STRIDE, KIND_INT, KIND_SIGN };
 
 typedef struct {
     int64_t op, arg;
@@ -76,7 +77,7 @@ fill(Relation *relation, PyObject *operands, PyObject *code, int32_t slots)
         if (!PyArg_ParseTuple(PyTuple_GET_ITEM(operands, i), "iii", &operand->slot, &operand->kind, &operand->index)) {
             return -1;
         }
-        if (operand->slot < 0 || operand->slot >= slots || operand->kind < 0 || operand->kind > KIND_INT || operand->index < 0) {
+        if (operand->slot < 0 || operand->slot >= slots || operand->kind < 0 || operand->kind > KIND_SIGN || operand->index < 0) {
             PyErr_SetString(PyExc_ValueError, "operand out of range");
             return -1;
         }
@@ -134,6 +135,11 @@ static bool
 read_operand(const Operand *operand, PyObject *const *values, int64_t *out)
 {
     PyObject *value = values[operand->slot];
+    if (operand->kind == KIND_SIGN) {
+        double number = PyFloat_CheckExact(value) ? PyFloat_AS_DOUBLE(value) : NAN;
+        *out = (number > 0) - (number < 0);
+        return !isnan(number);
+    }
     if (operand->kind != KIND_INT) {
         return tensor_number(value, operand->kind == KIND_STRIDE, operand->index, out);
     }

@@ -8,6 +8,7 @@ from .control.marks import allow_in_graph, assume_constant_result, substitute_in
 from .control.stance import stance
 from .errors import (
     BackendError,
+    ConstraintViolation,
     InternalError,
     InvalidArgument,
     InvalidBackend,
@@ -18,11 +19,14 @@ from .errors import (
     Unsupported,
 )
 from .report import logs as _logs
+from .shapes.marks import mark_dynamic, mark_static, maybe_mark_dynamic
+from .shapes.profile import profile_dynamic
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BackendError",
+    "ConstraintViolation",
     "InternalError",
     "InvalidArgument",
     "InvalidBackend",
@@ -39,6 +43,10 @@ __all__ = [
     "error_on_graph_break",
     "graph_break",
     "is_compiling",
+    "mark_dynamic",
+    "mark_static",
+    "maybe_mark_dynamic",
+    "profile_dynamic",
     "reset",
     "stance",
     "stats",

@@ -173,6 +173,10 @@ class BackendError(StatorError):
         return f"backend {self.backend!r} failed: {type(self.error).__name__}: {self.error}"
 
 
+class ConstraintViolation(StatorError, ValueError):
+    """A size that was marked as varying does not, or is out of its bounds."""
+
+
 class InternalError(StatorError):
     """stator itself went wrong while capturing."""
 

@@ -130,10 +130,12 @@ def compile_graph(
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     dynamic: bool | None = None,
+    fake_mode: Any = None,
 ) -> Compiled:
     """What the backend makes of the graph: a callable of the graph's inputs that gives the sequence of its outputs.
 
-    `inputs` are the real tensors of the first call, in the order of the placeholders.
+    `inputs` are the real tensors of the first call, in the order of the placeholders; or with symbolic sizes
+    tensors of `fake_mode` and symbolic ints.
     """
     started = time.perf_counter()
     compiled = _compile_graph(graph, inputs, backend, mode, options, dynamic)
@@ -160,7 +162,7 @@ def _compile_graph(
     if function in _CONFIGURED:
         settings["dynamic"] = dynamic
     try:
-        with compiling(inputs), without_onednn(graph):
+        with compiling(inputs, fake_mode), without_onednn(graph):
             compiled = function(graph, inputs, **settings)
     except (InvalidBackend, InvalidOptions):
         raise

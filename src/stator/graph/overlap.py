@@ -15,7 +15,7 @@ def guarded(compiled: Callable[..., Any], plain: Callable[..., Any], written: Se
     """`compiled`, or the recorded operations one by one when an input that is written to shares memory with another."""
 
     def run(*tensors: Any) -> Any:
-        memory = [memory_of(tensor) for tensor in tensors]
+        memory = [0 if type(tensor) is int else memory_of(tensor) for tensor in tensors]
         if any(memory.count(memory[index]) > 1 for index in written):
             return plain(*tensors)
         return compiled(*tensors)

@@ -11,7 +11,7 @@ import torch
 from stator._entry import RELATION_OPS
 from stator.guards.path import Path
 
-SIZE, STRIDE, INT = range(3)  # what an operand reads of the value at its path
+SIZE, STRIDE, INT, SIGN = range(4)  # what an operand reads of the value at its path
 
 _LIMIT = 1 << 63
 
@@ -26,6 +26,8 @@ class Operand:
 
     def describe(self, arg_names: Sequence[str] = ()) -> str:
         where = self.path.describe(arg_names)
+        if self.kind == SIGN:
+            return f"sign({where})"
         return where if self.kind == INT else f"{where}.{'size' if self.kind == SIZE else 'stride'}({self.index})"
 
 
@@ -76,6 +78,10 @@ def read(operand: Operand, value: Any) -> int:
         if type(value) is not int:
             raise TypeError
         return _fitting(value)
+    if operand.kind == SIGN:
+        if type(value) is not float or value != value:
+            raise TypeError
+        return (value > 0) - (value < 0)
     with torch._C.DisableTorchFunction():
         return int(value.size(operand.index) if operand.kind == SIZE else value.stride(operand.index))
 

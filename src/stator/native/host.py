@@ -108,6 +108,10 @@ class Host(World):
         if not may_run(self, function) and _frames.watch_function(function):
             self.watched_functions.append(function)
 
+    def for_native(self, value: Any) -> Any:
+        """A value that C code asked for, as it may see it."""
+        return value
+
     # ---- operators ------------------------------------------------------------------------------
 
     def operate(self, f: Frame, function: Any, *args: Any) -> Any:
@@ -631,7 +635,7 @@ def read_for_native(obj: Any, name: str) -> Any:
         return FAILED
     if type(value) is Builtin:
         f.world.notice_builtin(value)
-    return value
+    return f.world.for_native(value)
 
 
 def write_for_native(obj: Any, name: str, value: Any) -> Any:
@@ -648,7 +652,7 @@ def call_for_native(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     """C code calls a watched C function."""
     f = _frames.top_frame()
     try:
-        return f.world.settled(f.world.call(f, function, list(args), kwargs or None))
+        return f.world.for_native(f.world.settled(f.world.call(f, function, list(args), kwargs or None)))
     except Raised:
         return FAILED
 

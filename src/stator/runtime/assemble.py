@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+import torch
 
 from stator._frames import UNBOUND
 from stator.emit import effects
@@ -13,20 +16,28 @@ from stator.emit.emitter import Emitter
 from stator.emit.plan import Const, Source
 from stator.emit.raw import ABSENT
 from stator.emit.tracebacks import restore, rows_of
-from stator.native.host import Host
+from stator.guards.relation import SIZE
+from stator.runtime.tensor_host import TensorHost
+from stator.shapes.expressions import NoForm, Text, fold
+from stator.shapes.floats import TracedFloat
+from stator.shapes.scalar import TracedInt
 from stator.tensors.traced import TracedTensor
 from stator.world.door import fields_of
 from stator.world.hollow import HollowIterator
 from stator.world.lazy import Lazy
 
+SCALAR = functools.partial(torch.scalar_tensor, dtype=torch.float64, device="cpu")
+
 
 class Assembly:
     """Collects what the entry function loads and what the graph must return."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: TensorHost) -> None:
         self.host = host
         self.loads: dict[Any, int] = {}  # path -> number
         self.outputs: dict[int, Any] = {}  # id -> traced tensor the graph returns
+        self.numbers: dict[Any, str] = {}  # symbol -> name of its value
+        self.scalars: dict[Any, str] = {}  # path of a float -> name of the tensor for it
         self.written: list[Any] = []  # records of outside objects that change
 
     def resolve(self, obj: Any) -> str | None:
@@ -39,6 +50,10 @@ class Assembly:
         if type(obj) is TracedTensor:
             self.outputs.setdefault(id(obj), obj)
             return f"g{list(self.outputs).index(id(obj))}"
+        if type(obj) is TracedInt:
+            return self.expression(obj)
+        if type(obj) is TracedFloat:
+            return str(obj.source(self.load))
         cell = self.host.cells.get(id(obj))
         if cell is not None and cell[0] is obj:
             return self.load(cell[1])
@@ -46,6 +61,35 @@ class Assembly:
 
     def load(self, path: Any) -> str:
         return f"l{self.loads.setdefault(path, len(self.loads))}"
+
+    def input(self, value: Any) -> str:
+        """What the graph is given for one of its inputs."""
+        if type(value) is torch.SymInt:
+            return self.number(value.node._expr)
+        if id(value) in self.host.float_inputs:
+            return self.scalars.setdefault(self.host.float_inputs[id(value)][1], f"s{len(self.scalars)}")
+        return self.load(self.host.records[id(value)].path)
+
+    def number(self, symbol: Any) -> str:
+        """The name of a symbol's value."""
+        return self.numbers.setdefault(symbol, f"n{len(self.numbers)}")
+
+    def expression(self, traced: TracedInt) -> str:
+        """Source for a symbolic int; what has no form is a constant."""
+        try:
+            return str(fold(traced.plain.node.expr, Text(self.number)))
+        except NoForm:
+            return repr(traced.decay())
+
+    def write_numbers(self, emitter: Emitter) -> None:
+        """Sizes and ints as they are before the graph runs."""
+        for symbol, name in self.numbers.items():
+            operand = self.host.symbolic().sources[symbol]
+            load = self.load(operand.path)
+            emitter.raw(f"{name} = {load}" + (f".size({operand.index})" if operand.kind == SIZE else ""))
+
+        for path, name in self.scalars.items():
+            emitter.raw(f"{name} = {emitter.constant(SCALAR, 'scalar')}({self.load(path)})")
 
     def inside(self, obj: Any) -> bool:
         """Whether a class, function, cell or namespace was made during the capture."""
@@ -66,6 +110,7 @@ class Assembly:
         emitter = Emitter(self.resolve, self.inside)
         for lock in self.host.locks.values():
             emitter.statement("{0}.acquire()", lock)
+        self.write_numbers(emitter)
         if graph is not None:
             names = [f"g{i}" for i in range(len(self.outputs))]
             call = f"{emitter.constant(graph, 'graph')}({', '.join(inputs)})"

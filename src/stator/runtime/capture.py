@@ -47,9 +47,11 @@ from stator.report import events
 from stator.runtime.assemble import Assembly
 from stator.runtime.compiling import compiling
 from stator.runtime.continuation import Break, Continuation, break_place
+from stator.runtime.learned import Learned
 from stator.runtime.tail import GoingOn, tail
 from stator.runtime.tensor_host import TensorHost
 from stator.runtime.throwing import throw
+from stator.shapes.policy import Policy
 from stator.world.class_contents import ClassContents
 from stator.world.lazy import Lazy, forced
 
@@ -238,6 +240,7 @@ class Capture:
         watched: Any = (),
         light: frozenset[Path] = frozenset(),  # containers that must be read item by item
         whole: frozenset[Path] = frozenset(),  # containers and iterators that cannot be
+        learned: Learned | None = None,
     ) -> None:
         self.call = call
         self.owner = owner
@@ -248,7 +251,9 @@ class Capture:
         self.unmade: set[type] = set()  # types of objects that cannot be rebuilt
         self.machine: Machine | None = None
         self.generators: list[Any] = []  # weak references to those the program made
-        self.host = TensorHost(refused(options.backend))
+        policy = Policy(options.dynamic, learned if learned is not None else frozenset())
+        self.host = TensorHost(refused(options.backend), policy)
+        self.symbolic = False  # whether it had symbolic numbers
         self.host.light_paths, self.host.whole_paths = light, whole
         self.guards = self.host.guards
         self.classes = self.host.classes
@@ -288,6 +293,7 @@ class Capture:
             _frames.discard_generators(self.generators)  # first: dying, they would run
             result = None
             host.registries.restore()
+            self.symbolic = host.has_symbols()
             host.close()
             forget_tracebacks()
         check_survivors(recorder)
@@ -336,6 +342,8 @@ class Capture:
     def assemble(self, result: Any, going_on: GoingOn | None = None) -> Entry:
         """Graph, effects and result become the entry function; the result may be a Break."""
         host = self.host
+        if host.symbols is not None and host.symbols.doubt:
+            raise unsupported("symbolic-value", host.symbols.doubt, function="C code")
         host.settle_modules()
         for change, arguments in [*host.ambient.changes(), *host.recorder.state_effects(), *self.regions.effects()]:
             host.defer(change, list(arguments), None)
@@ -352,6 +360,10 @@ class Capture:
         params = [f"l{i}" for i in range(len(assembly.loads))]
         name = self.name if self.name.isidentifier() else "entry"
         function = emitter.function(name, params, returned)
+        if host.symbols is not None:
+            host.symbols.check_strict()
+            for relation, origin in host.symbols.relations():
+                self.guards.relation(relation, origin)
         self.classes.refresh(self.guards)  # a backend may have patched classes and put them back
         guards = self.guards
         events.emit("guards", name=name, count=len(guards), text=lambda: "\n".join(guards.describe([])))
@@ -367,8 +379,11 @@ class Capture:
         if not operations and not outputs:
             return None, []
         tensors = [recorder.tensor(name) for name in recorder.inputs]
-        loads = [assembly.load(self.host.records[id(tensor)].path) for tensor in tensors]
         self.operations = operations
+        loads = [assembly.input(tensor) for tensor in tensors]
+        mode = None
+        if self.host.symbols is not None and options.backend != "eager":
+            mode, tensors = recorder.examples()
         events.emit(
             "graph",
             name=self.name,
@@ -377,7 +392,13 @@ class Capture:
             ops=lambda: operation_names(module),
         )
         function = compile_graph(
-            module, tensors, options.backend, mode=options.mode, options=options.options, dynamic=options.dynamic
+            module,
+            tensors,
+            options.backend,
+            mode=options.mode,
+            options=options.options,
+            dynamic=options.dynamic,
+            fake_mode=mode,
         )
         written = [recorder.inputs.index(name) for name in recorder.mutated]
         if written and options.backend != "eager":

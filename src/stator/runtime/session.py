@@ -7,13 +7,14 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from types import CodeType
 from typing import Any
 
 from stator import _entry, _frames
 from stator.control.breaking import breaks_are_errors
 from stator.control.stance import may_compile
-from stator.errors import Again, RecompileLimit, StatorError
+from stator.errors import Again, ConstraintViolation, RecompileLimit, StatorError, Unsupported
 from stator.eval.machine import Place
 from stator.guards.check import KEYS, LEN
 from stator.guards.guardset import Failure
@@ -23,6 +24,7 @@ from stator.report import events
 from stator.runtime.below import Below
 from stator.runtime.capture import BoundCall, Call, Capture, Entry, ResumedCall, code_of
 from stator.runtime.continuation import Break, Continuation, is_resumed
+from stator.runtime.learned import Learned
 from stator.runtime.tail import GoingOn
 from stator.runtime.tracebacks import collapse
 
@@ -69,6 +71,7 @@ class Cache:
         self.warned = False
         self.light: frozenset[Path] = frozenset()  # containers whose contents kept changing
         self.whole: frozenset[Path] = frozenset()  # what cannot be read item by item
+        self.learned = Learned(function)
 
     def reset(self) -> None:
         """Forget all entries."""
@@ -76,6 +79,7 @@ class Cache:
         self.entries.clear()
         self.warned = False
         self.light = self.whole = frozenset()
+        self.learned = Learned(self.function)
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Call:
         return Call(self.function, args, kwargs)
@@ -128,6 +132,8 @@ class Cache:
         options, reasons = self.session.options, self.reasons(call)
         self.light |= {path for failure in self.failures(call) for path in containers(failure)}
         if len(self.entries) < options.recompile_limit:
+            for entry in self.entries:
+                self.learned.observe(entry.guards, call.values)
             events.emit("recompile", code=call.code, reasons=reasons)
             return True
         text = "\n  ".join([f"{call.name} was compiled {len(self.entries)} times (recompile_limit)", *reasons])
@@ -157,16 +163,15 @@ class Cache:
 
     def attempt(self, call: Call) -> Entry:
         capture = self.capture(call)
-        failed: StatorError | None = None
-        try:
-            return self.capture_entry(capture)
-        except StatorError as error:
-            if isinstance(error, Again):
-                raise
-            error.locate(call.code)
-            if breaks_are_errors(self.session.options, capture):
-                raise
-            failed = error
+        entry, failed = self.tried(capture)
+        if failed is not None and capture.symbolic and self.needs_constants(failed):
+            events.emit("error", text=f"captured with constants, as symbols failed: {failed}")
+            capture = self.capture(call, constants=True)
+            entry, failed = self.tried(capture)
+        if failed is None:
+            return entry
+        if breaks_are_errors(self.session.options, capture):
+            raise failed
         entry = self.until_break(capture, failed)  # not in the handler: the program would see the error as its context
         failed.__traceback__ = None
         return entry
@@ -174,17 +179,36 @@ class Cache:
     def capture_entry(self, capture: Capture) -> Entry:
         return capture.entry()
 
-    def capture(self, call: Call, stop: Place | None = None, watched: Any = ()) -> Capture:
-        return Capture(call, self.session.options, self.session.below, stop, watched, self.light, self.whole)
+    def tried(self, capture: Capture) -> tuple[Any, StatorError | None]:
+        """The entry, or why there is none."""
+        try:
+            return self.capture_entry(capture), None
+        except (Again, ConstraintViolation):
+            raise
+        except StatorError as error:
+            error.locate(capture.call.code)
+            return None, error
+
+    def needs_constants(self, error: StatorError) -> bool:
+        """Whether a capture with symbols failed where one without may go."""
+        broken = isinstance(error, Unsupported) and error.break_id != "symbolic-value"
+        return self.session.options.fullgraph or not broken
+
+    def capture(
+        self, call: Call, stop: Place | None = None, watched: Any = (), constants: bool = False
+    ) -> Capture:
+        options = replace(self.session.options, dynamic=False) if constants else self.session.options
+        return Capture(call, options, self.session.below, stop, watched, self.light, self.whole, self.learned)
 
     def until_break(self, capture: Capture, error: StatorError) -> Entry:
         """Capture again, up to the instruction that cannot be; CPython runs what has no such place."""
         known, call = error.report(), capture.call
-        place = self.place_before(call, capture.unmade) if capture.unmade else capture.place()
+        constants = capture.options.dynamic is False
+        place = self.place_before(capture, capture.unmade) if capture.unmade else capture.place()
         for _ in range(MOST_PLACES):
             if place is None:
                 break
-            again = self.capture(call, place)
+            again = self.capture(call, place, constants=constants)
             try:
                 entry = again.entry(GoingOn(self.edges, self.session.below))
             except Again:
@@ -194,16 +218,18 @@ class Cache:
             else:
                 events.emit("break", code=call.code, **known)
                 return entry
-            earlier = self.place_before(call, again.unmade)
+            if again.symbolic and not again.unmade:  # not in the handler either
+                return self.with_constants(call)
+            earlier = self.place_before(capture, again.unmade)
             place = None if earlier == place else earlier
         events.emit("skip", code=call.code, **known)
         return capture.eager()
 
-    def place_before(self, call: Call, unmade: set[type]) -> Place | None:
+    def place_before(self, capture: Capture, unmade: set[type]) -> Place | None:
         """The instruction that makes the first object of types that cannot be rebuilt."""
         if not unmade:
             return None
-        probe = self.capture(call, watched=unmade)
+        probe = self.capture(capture.call, watched=unmade, constants=capture.options.dynamic is False)
         try:
             probe.entry()
         except Again:
@@ -211,6 +237,12 @@ class Cache:
         except StatorError:
             return probe.place()
         return None
+
+    def with_constants(self, call: Call) -> Entry:
+        """The entry without symbols."""
+        capture = self.capture(call, constants=True)
+        entry, failed = self.tried(capture)
+        return entry if failed is None else self.until_break(capture, failed)
 
     def edges(self, found: Break) -> tuple[Any, ...]:
         """What goes on behind a break, by edge."""

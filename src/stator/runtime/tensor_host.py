@@ -20,9 +20,13 @@ from stator.guards.tensor_spec import TensorSpec
 from stator.native.host import CALLERS, READERS, STANDINS, WRITERS, Host, call_python, passes_on, standin
 from stator.native.standins_control import check_torch, torch_caller
 from stator.native.warn import Registries
-from stator.runtime import excluded, marked
+from stator.runtime import excluded, marked, symbolic_host
 from stator.runtime.compiling import is_compiling
 from stator.runtime.tensor_attributes import read_tensor, write_tensor
+from stator.shapes.floats import TracedFloat
+from stator.shapes.policy import Policy
+from stator.shapes.scalar import TracedInt
+from stator.shapes.symbols import Symbols
 from stator.tensors.recorder import Recorder
 from stator.tensors.signals import NotLeaf
 from stator.tensors.traced import TracedTensor
@@ -50,11 +54,15 @@ class TensorHost(Host):
     """A world whose tensors are traced."""
 
     tensor_types = frozenset({TracedTensor})
-    operand_types = frozenset({TracedTensor, int, float, complex, bool, type(None)})
+    operand_types = frozenset({TracedTensor, TracedInt, TracedFloat, int, float, complex, bool, type(None)})
 
-    def __init__(self, refused: frozenset[Any] = frozenset()) -> None:
+    def __init__(self, refused: frozenset[Any] = frozenset(), policy: Policy | None = None) -> None:
         super().__init__()
         self.recorder = Recorder(self.where, refused)
+        self.policy = policy or Policy()
+        self.symbols: Symbols | None = None
+        self.symbolic_numbers: dict[Path, Any] = {}
+        self.float_inputs: dict[int, tuple[Any, Path]] = {}  # by id of the 0-d tensor
         self.registries = Registries()
         self.regions = Regions(self.seen)
         marked.notice_substitutes()
@@ -79,6 +87,42 @@ class TensorHost(Host):
         namespace = self.namespaces.get(id(real))
         return real.get(name) if namespace is None else namespace.values.get(name, real.get(name))
 
+    def symbolic(self) -> Symbols:
+        """The symbols of this capture."""
+        if self.symbols is None:
+            self.symbols = Symbols(self.origin)
+            self.recorder.use(self.symbols)
+            symbolic_host.start(self)
+        return self.symbols
+
+    def has_symbols(self) -> bool:
+        """Whether there are symbolic numbers."""
+        return self.symbols is not None or bool(self.float_inputs)
+
+    def symbolic_float(self, path: Path, value: float) -> Any:
+        """The float at a path as a 0-d tensor of the graph, the same one each time."""
+        found = self.symbolic_numbers.get(path)
+        if found is None:
+            symbolic_host.start(self)
+            self.recorder.has_floats = True
+            with self.recorder.paused():
+                tensor = torch.tensor(value, dtype=torch.float64, device="cpu")
+            self.float_inputs[id(tensor)] = tensor, path
+            traced = self.recorder.input(tensor, name_of(path))
+            found = TracedFloat(value, traced, lambda load: load(path), {path: value}, self.guards, self.origin)
+            found.base = path
+            self.symbolic_numbers[path] = found
+        return found
+
+    def symbolic_int(self, path: Path, value: int) -> Any:
+        """The int at a path as a symbol, the same one each time."""
+        if path not in self.symbolic_numbers:
+            self.symbolic_numbers[path] = self.symbolic().integer(path, value)
+        return self.symbolic_numbers[path]
+
+    def for_native(self, value: Any) -> Any:
+        return value if not self.has_symbols() else symbolic_host.decayed(self, value, {})
+
     def where(self) -> Any:
         """The user's stack for a node, formatted only when somebody reads it."""
         return Stack(_frames.top_frame())
@@ -94,7 +138,8 @@ class TensorHost(Host):
             return throw(f, error.with_traceback(None))
 
     def class_of(self, obj: Any) -> type:
-        return obj._stands_for if type(obj) is TracedTensor else type(obj)
+        kind = type(obj)
+        return obj._stands_for if kind is TracedTensor else symbolic_host.STANDS_FOR.get(kind, kind)
 
     def truth_of(self, value: Any) -> Any:
         if type(value) is TracedTensor:
@@ -162,7 +207,13 @@ def enter_tensor(world: World, tensor: torch.Tensor, path: Path) -> Any:
     assert isinstance(world, TensorHost)
     with world.recorder.paused():
         spec = TensorSpec.of(tensor)
-    traced = world.recorder.input(tensor, name_of(path))
+        wanted = world.policy.dims(path, tensor)
+        sizes, strides = (tuple(tensor.shape), tensor.stride()) if wanted and spec.plain else ((), ())
+    dims = None
+    if sizes:
+        dims = world.symbolic().tensor(path, sizes, strides, wanted)
+        spec = spec.with_dims(*(tuple(number if type(number) is int else None for number in part) for part in dims))
+    traced = world.recorder.input(tensor, name_of(path), dims)
     world.guards.add(path, TENSOR, spec, world.origin())
     world.register(tensor, path, traced)
     return traced

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ ANSWERS: dict[str, Callable[[TracedTensor], Any]] = {
     "requires_grad": lambda t: t._meta.requires_grad,
     "is_leaf": lambda t: t._meta.leaf,
     "itemsize": lambda t: t._meta.dtype.itemsize,
-    "nbytes": lambda t: t._meta.size.numel() * t._meta.dtype.itemsize,
+    "nbytes": lambda t: math.prod(t._meta.size) * t._meta.dtype.itemsize,
     "is_cpu": lambda t: t._meta.device.type == "cpu",
     "is_cuda": lambda t: t._meta.device.type == "cuda",
     "is_meta": lambda t: t._meta.device.type == "meta",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, cast
 
 import torch
@@ -16,9 +17,17 @@ from stator.tensors.meta import Meta
 class WatchingMode(FakeTensorMode):
     """A fake mode that notes what the operations below a call do besides computing."""
 
-    def __init__(self) -> None:
-        super().__init__(allow_non_fake_inputs=False)
+    def __init__(self, shape_env: Any = None) -> None:
+        super().__init__(allow_non_fake_inputs=False, shape_env=shape_env)
         self.watch()
+
+    def dispatcher(self) -> Any:
+        """With symbolic sizes operations run in Python: some kernels in C++ would ask for the numbers."""
+        if self.shape_env is None:
+            return nullcontext()
+        from torch._dispatch.python import enable_python_dispatcher  # heavy
+
+        return enable_python_dispatcher()
 
     def watch(self) -> None:
         """Starts to watch one call."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
@@ -16,9 +18,10 @@ class Inputs:
     """The graph inputs of one capture by name, and both sides of each."""
 
     def __init__(self) -> None:
-        self.names: dict[str, torch.Tensor] = {}
+        self.names: dict[str, Any] = {}  # a tensor, or a torch.SymInt for a number
         self.by_id: dict[int, tuple[TracedTensor, torch.Tensor]] = {}
         self.real: dict[int, torch.Tensor] = {}
+        self.metas: dict[str, Meta] = {}
         self.storages: dict[int, Storage] = {}  # by address of the real storage
         self._by_name: dict[str, Storage] = {}
         self._families: dict[int, tuple[torch.Tensor, Family]] = {}  # by id of the base, which may be no input
@@ -34,7 +37,7 @@ class Inputs:
 
     def mutated(self) -> list[str]:
         """Names of the inputs whose storage was written to."""
-        return [name for name in self.names if self._by_name[name].mutated]
+        return [name for name in self.names if name in self._by_name and self._by_name[name].mutated]
 
     def keep(self, used: set[str]) -> None:
         """Forgets the inputs the graph does not use."""

@@ -8,6 +8,10 @@ from typing import Any
 
 import torch
 
+from stator.shapes.expressions import NoForm
+from stator.shapes.floats import TracedFloat
+from stator.shapes.scalar import TracedInt
+from stator.tensors.meta import Dim
 from stator.tensors.signals import UnsupportedOp, UnsupportedTensor
 from stator.tensors.traced import TracedTensor
 
@@ -97,6 +101,15 @@ def _generator(value: Any, found: Found) -> Lowered:
     raise UnsupportedOp("torch.Generator", "explicit random generators are not recorded", "random-state")
 
 
+def _traced_int(value: TracedInt, found: Found) -> Lowered:
+    """A symbolic int: its expression as key, and nodes that calculate it; a constant if no node can."""
+    try:
+        node = value.symbols.node(value.plain.node.expr)
+    except NoForm:
+        return lower(value.decay(), found)
+    return (node, node) if type(node) is int else (Dim(value.plain), node)
+
+
 def _symbolic(value: Any, found: Found) -> Lowered:
     raise UnsupportedOp(type(value).__name__, "symbolic scalars are not recorded yet", "symbolic-value")
 
@@ -123,6 +136,8 @@ _RULES: dict[type, Rule] = {
     torch.Size: _plain_tuple,
     torch.Tensor: _real_tensor,
     torch.Generator: _generator,
+    TracedInt: _traced_int,
+    TracedFloat: lambda value, found: lower(value.decay(), found),
     torch.SymInt: _symbolic,
     torch.SymFloat: _symbolic,
     torch.SymBool: _symbolic,
@@ -161,6 +176,10 @@ def substitute(value: Any, replace: Callable[[TracedTensor], Any]) -> Any:
         return {name: substitute(item, replace) for name, item in value.items()}
     if isinstance(value, list):
         return [substitute(item, replace) for item in value]
+    if kind is TracedInt:
+        return value.plain
+    if kind is TracedFloat:
+        return value.value
     if kind is slice:
         return slice(*(substitute(item, replace) for item in (value.start, value.stop, value.step)))
     return value

@@ -81,6 +81,8 @@ def _example_value(meta: NodeMeta) -> Any:
 def _fake(mode: Any, value: Any) -> Any:
     if type(value) is New:
         return make_fake(mode, value.meta)
+    if type(value) is torch.SymInt:
+        return value
     if type(value) is Group:
         return value.build([_fake(mode, item) for item in value.items])
     return None

@@ -18,7 +18,8 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
-from stator.tensors.fakes import make_fake, own_mode, storage_of
+from stator.shapes.scalar import wrapped
+from stator.tensors.fakes import WatchingMode, make_fake, own_mode, storage_of
 from stator.tensors.hidden import hidden_writes
 from stator.tensors.lowering import substitute
 from stator.tensors.meta import Meta, meta_of
@@ -29,9 +30,15 @@ from stator.tensors.traced import TracedTensor
 _log = logging.getLogger("torch._subclasses.fake_tensor")
 
 
-def propagate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[TracedTensor]) -> Plan:
+def propagate(
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    tensors: list[TracedTensor],
+    mode: WatchingMode | None = None,
+) -> Plan:
     """Runs `func` on fake tensors in the current torch state and describes what happened."""
-    mode = own_mode()
+    mode = own_mode() if mode is None else mode
     inference = torch.is_inference_mode_enabled()
     with torch._C.DisableTorchFunction(), _normal_tensors(inference):
         fakes: dict[int, FakeTensor] = {}
@@ -42,7 +49,7 @@ def propagate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors:
         before = [meta_of(fake) for fake in ordered]
         places = [(storage_of(fake), fake._version) for fake in ordered]
         mode.watch()
-        with quiet(func), mode:
+        with quiet(func), mode.dispatcher(), mode:
             fake_args = substitute(args, lambda traced: fakes[id(traced)])
             fake_kwargs = substitute(kwargs, lambda traced: fakes[id(traced)])
             result = func(*fake_args, **fake_kwargs)
@@ -104,6 +111,10 @@ class _Reader:
             names = tuple(value)
             items = tuple(map(self.read, value.values()))
             return Group(lambda made: dict(zip(names, made, strict=True)), items, names)
+        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return Constant(wrapped(value))
+        if type(value) is torch.Size and any(type(size) is torch.SymInt for size in value):
+            return Constant(torch.Size(map(wrapped, value)))
         if isinstance(value, _CONSTANTS):
             return Constant(value)
         raise UnsupportedOp(describe(self.func), f"its result is of type {type(value).__qualname__}")

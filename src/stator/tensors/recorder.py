@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,11 +13,16 @@ import torch
 from torch import fx
 from torch.overrides import TorchFunctionMode
 
+from stator.shapes.expressions import Nodes, fold
+from stator.shapes.floats import tensorised
+from stator.shapes.scalar import TracedInt, number
+from stator.shapes.symbols import Symbols
 from stator.tensors import attributes, data, finish, inputs
 from stator.tensors import data_dependent as data_dependent  # registers its rows
+from stator.tensors.fakes import WatchingMode, make_fake
 from stator.tensors.lowering import PLAIN, ForeignArgument, lower
 from stator.tensors.memo import memo
-from stator.tensors.meta import Meta
+from stator.tensors.meta import Dim, Meta, SymbolicMeta, with_dims
 from stator.tensors.modes import (
     GraphState,
     InferenceGuard,
@@ -31,12 +37,16 @@ from stator.tensors.modes import (
 from stator.tensors.nodes import NodeWriter
 from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
 from stator.tensors.planning import plan_of
+from stator.tensors.propagate import propagate
 from stator.tensors.rows import is_metadata
 from stator.tensors.signals import NotLeaf, UnsupportedOp, describe
 from stator.tensors.targets import KINDS, Target, as_operator, target_of, unbind
 from stator.tensors.traced import Storage, TracedTensor, current, make, make_view
 
 Location = Callable[[], Any]
+
+
+SELECT: Any = target_of(torch.Tensor.select)
 
 
 class RecordingMode(TorchFunctionMode):
@@ -54,6 +64,14 @@ class RecordingMode(TorchFunctionMode):
 
 def _is_real(value: object) -> bool:
     return isinstance(value, torch.Tensor) and type(value) is not TracedTensor
+
+
+def _is_symbolic(key: Any) -> bool:
+    """Whether symbolic numbers are in a key of the memo."""
+    kind = type(key)
+    if kind is tuple:
+        return any(_is_symbolic(part) for part in key)
+    return kind is SymbolicMeta or kind is Dim
 
 
 class Recorder:
@@ -76,6 +94,10 @@ class Recorder:
         self._traced: list[weakref.ref[TracedTensor]] = []
         self._mode = RecordingMode(self)
         self._outer: Recorder | None = None
+        self.symbols: Symbols | None = None
+        self.has_floats = False
+        self._symbolic_mode: WatchingMode | None = None
+        self._numbers: dict[Any, Any] = {}  # by expression: the node that gives it
         self.state = GraphState(self._record_state)
         self._left = self.state.start
 
@@ -98,20 +120,67 @@ class Recorder:
         """A context in which torch calls are plain calls again, for work on real tensors."""
         return torch._C.DisableTorchFunction()
 
-    def input(self, tensor: torch.Tensor, name: str) -> TracedTensor:
-        """The stand-in for a tensor from outside; the same one each time."""
+    def use(self, symbols: Symbols) -> None:
+        """From now on there are symbolic numbers."""
+        self.symbols = symbols
+        self._symbolic_mode = WatchingMode(symbols.env)
+        symbols.node = self._number
+
+    def _number(self, expr: Any) -> Any:
+        """The node (or int) for an expression of symbols; NoForm if a graph cannot say it."""
+        if expr not in self._numbers:
+            self._numbers[expr] = fold(expr, Nodes(self._symbol, self._calculation))
+        return self._numbers[expr]
+
+    def _symbol(self, symbol: Any) -> Any:
+        assert self.symbols is not None
+        if symbol not in self._numbers:
+            node = self._numbers[symbol] = self._nodes.placeholder(str(symbol))
+            node.meta.value = self._inputs.names[node.name] = self.symbols.symint(symbol)
+        return self._numbers[symbol]
+
+    def _calculation(self, func: Any, args: tuple[Any, ...]) -> Any:
+        return self._nodes.add("call_function", func, args, {}, func.__name__)
+
+    def examples(self) -> tuple[Any, list[Any]]:
+        """For a backend: the fake mode, and fake tensors or symbolic ints for the graph inputs."""
+        mode = self._symbolic_mode
+        assert mode is not None
+        memory = [None if type(v) is torch.SymInt else inputs.place_of(v)[0] for v in self._inputs.names.values()]
+        metas = self._inputs.metas
+        examples = []
+        for (name, value), place in zip(self._inputs.names.items(), memory, strict=True):
+            meta = metas.get(name)
+            if place is None:
+                examples.append(value)
+            elif type(meta) is SymbolicMeta and memory.count(place) == 1:
+                examples.append(make_fake(mode, meta))
+            else:  # fakes of real tensors share memory as those do
+                if type(meta) is SymbolicMeta:
+                    for size in meta.size:
+                        number(size)
+                examples.append(mode.from_tensor(value, static_shapes=True))
+        return mode, examples
+
+    def input(
+        self, tensor: torch.Tensor, name: str, dims: tuple[tuple[Any, ...], tuple[Any, ...]] | None = None
+    ) -> TracedTensor:
+        """The stand-in for a tensor from outside; the same one each time. `dims` are symbolic sizes and strides."""
         known = self._inputs.by_id.get(id(tensor))
         if known is not None:
             return known[0]
         with self.paused():
             meta = inputs.meta_of_input(tensor)
             memory, base = inputs.place_of(tensor)
+        if dims is not None:
+            meta = with_dims(meta, *dims, self.symbols)
         node = self._nodes.placeholder(name)
         storage = self._inputs.storages.setdefault(memory, Storage())
         traced = self._new(meta, node, storage)
         traced._stands_for = type(tensor)
         node.meta.value = New(meta)
         self._inputs.add(node.name, traced, tensor, base)
+        self._inputs.metas[node.name] = meta
         return traced
 
     def real(self, traced: TracedTensor) -> torch.Tensor | None:
@@ -139,10 +208,14 @@ class Recorder:
         target = target_of(func)
         if target is None:
             target, args = self._bound(func, args)
+        if self.has_floats:
+            args, kwargs = tensorised(target.func, args, kwargs or {})
         if target.handler is not None:
             return target.handler(self, args, kwargs or {})
         if not kwargs:
             target, args = as_operator(target, args)
+            if target.func is operator.getitem and type(args[1]) is TracedInt:
+                target, args = SELECT, (args[0], 0, args[1])  # indexing would ask for the number
         try:
             return self.record(target, args, kwargs or {})
         except ForeignArgument:
@@ -198,12 +271,34 @@ class Recorder:
         key = (target.func, state, self._flags, named, *keys)
         plan = None if target.opaque else memo.plans.get(key)
         if plan is None:
-            plan = plan_of(target.func, args, kwargs, found, state)
-            if target.opaque:
-                plan = replace(plan, pure=False, silent=False)
-            else:
-                memo.add(key, plan)
+            plan = self._plan(target, args, kwargs, found, key, state)
         return self._apply(target, plan, state, tuple(nodes), named_nodes, found)
+
+    def _plan(
+        self,
+        target: Target,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        found: list[TracedTensor],
+        key: Any,
+        state: State,
+    ) -> Plan:
+        """What a call does that is not in the memo; what knows symbols of this capture is remembered for it only."""
+        symbolic = self.symbols is not None and _is_symbolic(key)
+        plans = self.symbols.plans if symbolic and self.symbols is not None else memo.plans
+        known: Plan | None = None if target.opaque else plans.get(key)
+        if known is None:
+            if symbolic:
+                known = propagate(target.func, args, kwargs, found, self._symbolic_mode)
+            else:
+                known = plan_of(target.func, args, kwargs, found, state)
+            if target.opaque:
+                return replace(known, pure=False, silent=False)
+            if symbolic:
+                plans[key] = known
+            else:
+                memo.add(key, known)
+        return known
 
     def _apply(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -40,8 +41,8 @@ _METHOD_ANSWERS: dict[str, Callable[..., Any]] = {
     "size": _size,
     "dim": lambda t: len(t._meta.size),
     "ndimension": lambda t: len(t._meta.size),
-    "numel": lambda t: t._meta.size.numel(),
-    "nelement": lambda t: t._meta.size.numel(),
+    "numel": lambda t: math.prod(t._meta.size),
+    "nelement": lambda t: math.prod(t._meta.size),
     "is_floating_point": lambda t: t._meta.dtype.is_floating_point,
     "is_complex": lambda t: t._meta.dtype.is_complex,
     "is_inference": lambda t: t._meta.inference,

@@ -1,0 +1,80 @@
+"""What a session has learned from guards that failed: which values differ from call to call.
+
+The next capture asks before it makes a constant of a value. One row per check tells what a failure teaches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from stator.guards.check import EQ, TENSOR
+from stator.guards.guardset import GuardSet
+from stator.guards.path import Missing, Path
+from stator.guards.tensor_spec import TensorSpec
+from stator.shapes.profile import Name, current, name_of
+
+Lesson = tuple[Path, str, int]  # where, kind, detail
+
+
+class Learned:
+    """Lessons of one session, kept for as long as it lives; with a profile also those of earlier processes, by name."""
+
+    def __init__(self, function: Any = None) -> None:
+        self.lessons: set[Lesson] = set()
+        self.name = name_of(function)
+
+    def __bool__(self) -> bool:
+        return bool(self.lessons) or self._names() is not None
+
+    def __contains__(self, lesson: object) -> bool:
+        if lesson in self.lessons:
+            return True
+        names = self._names()
+        return names is not None and _named(lesson) in names  # type: ignore[arg-type]
+
+    def _names(self) -> set[Name] | None:
+        profile = current()
+        return None if profile is None else profile.names.get(self.name)
+
+    def observe(self, guards: GuardSet, values: Sequence[Any]) -> None:
+        """Compares every guarded value with what it is in this call."""
+        memo: dict[Path, Any] = {}
+        for path, check, key, _ in guards.rows():
+            rule = LESSONS.get(check.name)
+            if rule is None or path is None:
+                continue
+            try:
+                value = path.load(values, memo)
+            except Missing:
+                continue
+            self.lessons.update((path, kind, detail) for kind, detail in rule(key, value))
+        if (profile := current()) is not None and self.lessons and self.name:
+            profile.add(self.name, {_named(lesson) for lesson in self.lessons})
+
+
+def _named(lesson: Lesson) -> Name:
+    path, kind, detail = lesson
+    return path.describe(), kind, detail
+
+
+def _sizes(spec: TensorSpec, tensor: Any) -> Iterable[tuple[str, int]]:
+    """Dimensions of a tensor that is otherwise of the same kind."""
+    if type(tensor) is not spec.cls or not spec.plain or spec.sizes is None:
+        return
+    now = TensorSpec.of(tensor)
+    if now.dtype != spec.dtype or now.sizes is None or len(now.sizes) != len(spec.sizes):
+        return
+    for dim, (before, size) in enumerate(zip(spec.sizes, now.sizes, strict=True)):
+        if before != size:  # None: a symbol so far, and still one
+            yield "size", dim
+
+
+def _numbers(before: Any, value: Any) -> Iterable[tuple[str, int]]:
+    if type(value) is type(before) and type(value) in _NUMBERS and value != before:
+        yield _NUMBERS[type(value)], 0
+
+
+_NUMBERS: dict[type, str] = {int: "int", float: "float"}
+
+LESSONS: dict[str, Callable[[Any, Any], Iterable[tuple[str, int]]]] = {TENSOR.name: _sizes, EQ.name: _numbers}

@@ -1,0 +1,207 @@
+"""How symbolic ints behave under the interpreter; in place only once a capture has symbols."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import operator
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from stator import _entry, _frames
+from stator.frame import Frame
+from stator.guards.check import TYPE_IS
+from stator.native.host import READERS, STANDINS, WRITERS, Host
+from stator.shapes.floats import TracedFloat
+from stator.shapes.scalar import TracedInt
+from stator.tensors.traced import TracedTensor
+from stator.world.door import IMPORTERS, constant
+
+Caller = Callable[[Any, Frame, list[Any]], Any]
+
+
+def start(host: Any) -> None:
+    """From now on calls look for symbolic ints among their arguments."""
+    host.call = types.MethodType(call, host)
+
+
+def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """A call: C code is given numbers, unless it only moves its arguments or works through their operators."""
+    if not runs_python(function):
+        row = row_of(function)
+        answer = NotImplemented if row is None or kwargs else row(host, f, args)
+        if answer is not NotImplemented:
+            return answer
+        if not keeps(host, function):
+            seen: dict[int, Any] = {}
+            args = [decayed(host, arg, seen) for arg in args]
+            kwargs = {name: decayed(host, arg, seen) for name, arg in kwargs.items()} if kwargs else kwargs
+    return Host.call(host, f, function, args, kwargs)
+
+
+def runs_python(function: Any) -> bool:
+    """Whether calling it starts a Python function, or makes an instance of a Python class."""
+    kind = type(function)
+    if kind is types.FunctionType or kind is _entry.Compiled:
+        return True
+    if kind is types.MethodType:
+        return runs_python(function.__func__)
+    if isinstance(function, type):
+        return _frames.is_heap_type(function)
+    return _frames.is_heap_type(kind) and type(_frames.type_lookup(kind, "__call__")) is types.FunctionType
+
+
+def row_of(function: Any) -> Caller | None:
+    """The row for a function that has an answer of its own for symbolic ints."""
+    kind = type(function)
+    if kind is types.BuiltinFunctionType and type(function.__self__) is torch.Size and function.__name__ == "numel":
+        return lambda host, f, args: math.prod(function.__self__)
+    return ROWS.get(function) if kind is types.BuiltinFunctionType or kind is type else None
+
+
+def decayed(host: Any, value: Any, seen: dict[int, Any]) -> Any:
+    """A value as C code may see it: no symbolic int in it, nor in the containers and instances below."""
+    kind = type(value)
+    if kind is TracedInt or kind is TracedFloat:
+        return value.decay()
+    if kind in ATOMS or id(value) in seen:
+        return value
+    seen[id(value)] = host.settled(value)
+    if isinstance(value, tuple):
+        items = [decayed(host, item, seen) for item in tuple.__iter__(value)]
+        if all(map(operator.is_, items, tuple.__iter__(value))):
+            return value
+        return torch.Size(items) if kind is torch.Size else tuple.__new__(kind, items)
+    if isinstance(value, list):
+        for i, item in enumerate(list.__iter__(value)):
+            if (now := decayed(host, item, seen)) is not item:
+                list.__setitem__(value, i, now)
+    elif isinstance(value, dict):
+        decay_items(host, value, seen)
+    elif (fields := _frames.instance_dict(value)) and not isinstance(value, (type, types.ModuleType)):
+        decay_items(host, fields, seen)
+    return value
+
+
+def decay_items(host: Any, items: dict[Any, Any], seen: dict[int, Any]) -> None:
+    for key, item in list(dict.items(items)):
+        if (now := decayed(host, item, seen)) is not item:
+            dict.__setitem__(items, key, now)
+
+
+ATOMS = frozenset({int, str, float, bool, bytes, complex, type(None), TracedTensor, types.FunctionType})
+KEEPING_TYPES = frozenset(
+    {list, tuple, dict, set, frozenset, zip, map, filter, enumerate, reversed, slice, property, type, super, object}
+    | {torch.Size, bool}
+    | {member for member in vars(itertools).values() if isinstance(member, type)}
+)
+KEEPING_OWNERS = frozenset({list, tuple, dict, set, TracedTensor, torch.Size})
+KEEPING = frozenset(
+    {max, min, sum, abs, round, sorted, any, all, iter, next, id, callable, divmod, math.prod, math.floor, math.ceil}
+)
+DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
+KEEPING_MODULES = frozenset({"_operator", "_functools", "itertools", "_collections"})
+
+
+def keeps(host: Any, function: Any) -> bool:
+    """Whether something made in C may be given symbolic ints."""
+    kind = type(function)
+    if isinstance(function, type):
+        return function in KEEPING_TYPES or function.__module__.startswith("torch")
+    if kind is functools.partial:
+        return True
+    if kind is types.MethodWrapperType:
+        return type(function.__self__) in KEEPING_OWNERS
+    if kind is types.BuiltinFunctionType:
+        owner = function.__self__
+        if owner is not None and not isinstance(owner, types.ModuleType):
+            return type(owner) in KEEPING_OWNERS or bool(host.recorder.takes(function))
+        if function in KEEPING or function.__module__ in KEEPING_MODULES or function in STANDINS:
+            return True
+    elif kind in DESCRIPTORS and (function.__objclass__ in KEEPING_OWNERS or function in STANDINS):
+        return True
+    return bool(host.recorder.takes(function))
+
+
+def int_of(host: Any, f: Frame, args: list[Any]) -> Any:
+    return args[0] if len(args) == 1 and type(args[0]) is TracedInt else NotImplemented
+
+
+def float_of(host: Any, f: Frame, args: list[Any]) -> Any:
+    return args[0] if len(args) == 1 and type(args[0]) is TracedFloat else NotImplemented
+
+
+def length_of(host: Any, f: Frame, args: list[Any]) -> Any:
+    if len(args) == 1 and type(args[0]) is TracedTensor:
+        return host.record(f, torch.Tensor.__len__, args, None)
+    return NotImplemented
+
+
+def is_instance(host: Any, f: Frame, args: list[Any]) -> Any:
+    """A symbolic number is an instance of what numbers are."""
+    if len(args) != 2 or type(args[0]) not in STANDS_FOR:
+        return NotImplemented
+    classes = args[1] if type(args[1]) is tuple else (args[1],)
+    if all(type(cls) is type for cls in classes):
+        return any(cls in STANDS_FOR[type(args[0])].__mro__ for cls in classes)
+    return NotImplemented
+
+
+ROWS: dict[Any, Caller] = {
+    int: int_of,
+    operator.index: int_of,
+    float: float_of,
+    len: length_of,
+    isinstance: is_instance,
+}
+STANDS_FOR: dict[type, type] = {TracedInt: int, TracedFloat: float}
+
+
+def read_int(host: Any, f: Frame, obj: TracedInt, name: str) -> Any:
+    """Attributes of a symbolic int."""
+    if name == "__class__":
+        return int
+    if name in ("real", "numerator"):
+        return obj
+    return host.load_attr(f, obj.decay(), name)
+
+
+def write_int(host: Any, f: Frame, obj: TracedInt, name: str, value: Any) -> None:
+    host.store_attr(f, obj.decay(), name, value)
+
+
+def enter_int(world: Any, obj: int, path: Any) -> Any:
+    """An int from outside: a constant, or a symbol if it was seen to change."""
+    policy = world.policy
+    if (policy.learned or policy.dynamic) and policy.takes_int(path, obj):
+        world.guards.add(path, TYPE_IS, int, world.origin())
+        return world.symbolic_int(path, obj)
+    return constant(world, obj, path)
+
+
+def read_float(host: Any, f: Frame, obj: TracedFloat, name: str) -> Any:
+    return float if name == "__class__" else host.load_attr(f, obj.decay(), name)
+
+
+def write_float(host: Any, f: Frame, obj: TracedFloat, name: str, value: Any) -> None:
+    host.store_attr(f, obj.decay(), name, value)
+
+
+def enter_float(world: Any, obj: float, path: Any) -> Any:
+    """A float from outside: a constant, or an input of the graph if it was seen to change."""
+    if world.policy.learned and world.policy.takes_float(path):
+        world.guards.add(path, TYPE_IS, float, world.origin())
+        return world.symbolic_float(path, obj)
+    return constant(world, obj, path)
+
+
+READERS[id(TracedFloat)] = read_float
+WRITERS[id(TracedFloat)] = write_float
+IMPORTERS[id(float)] = enter_float
+READERS[id(TracedInt)] = read_int
+WRITERS[id(TracedInt)] = write_int
+IMPORTERS[id(int)] = enter_int

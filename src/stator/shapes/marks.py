@@ -1,0 +1,63 @@
+"""Marks that users put on tensors: which dimensions vary. The attributes are those that torch's own functions set."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+
+MARKS = ("_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_static_indices")
+
+
+class Bounds(NamedTuple):
+    """What the user said about a dimension that varies."""
+
+    min: int | None = None
+    max: int | None = None
+    strict: bool = False  # that it becomes a constant after all is an error
+
+
+ANY = Bounds()
+
+
+class DimRange(NamedTuple):
+    """Bounds that the user gave for a dimension."""
+
+    dim: int
+    min: int | None
+    max: int | None
+
+
+def marked_dims(marks: dict[str, Any]) -> dict[int, Bounds]:
+    """Dimensions marked on the tensor, by us or by torch's functions of the same name."""
+    ranges = {row.dim: (row.min, row.max) for row in marks.get("_dynamo_dynamic_range", ())}
+    strict = {dim: Bounds(*ranges.get(dim, (None, None)), True) for dim in marks.get("_dynamo_dynamic_indices", ())}
+    return dict.fromkeys(marks.get("_dynamo_weak_dynamic_indices", ()), ANY) | strict
+
+
+def _each(index: Any) -> list[int]:
+    return [int(dim) for dim in index] if isinstance(index, (list, tuple, set)) else [int(index)]
+
+
+def _add(tensor: torch.Tensor, name: str, dims: list[int]) -> None:
+    known = {dim % tensor.dim() for dim in dims}
+    tensor.__dict__.setdefault(name, set()).update(known)
+
+
+def mark_dynamic(t: torch.Tensor, index: Any, *, min: int | None = None, max: int | None = None) -> None:
+    """The size of `t` in this dimension (or these) varies, within bounds: it is a symbol from the first compilation."""
+    dims = _each(index)
+    _add(t, "_dynamo_dynamic_indices", dims)
+    if min is not None or max is not None:
+        rows = {DimRange(dim % t.dim(), min, max) for dim in dims}
+        t.__dict__.setdefault("_dynamo_dynamic_range", set()).update(rows)
+
+
+def maybe_mark_dynamic(t: torch.Tensor, index: Any) -> None:
+    """As `mark_dynamic`, as a hint."""
+    _add(t, "_dynamo_weak_dynamic_indices", _each(index))
+
+
+def mark_static(t: torch.Tensor, index: Any = None) -> None:
+    """The size of `t` in this dimension (or these, or all) is a constant, whatever was seen to change."""
+    _add(t, "_dynamo_static_indices", list(range(t.dim())) if index is None else _each(index))

@@ -1,0 +1,75 @@
+"""Which sizes and ints are symbols: what was seen to change, what the user marked, what `dynamic=` says."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+import torch
+
+from stator import _frames
+from stator.guards import path as paths
+from stator.guards.path import Path
+from stator.shapes.marks import ANY, MARKS, Bounds, marked_dims
+from stator.shapes.symbols import LARGEST
+
+Lesson = tuple[Path, str, int]  # where, "size" or "int", dimension
+NOTHING: dict[int, Bounds] = {}
+
+
+class Policy:
+    """What one capture makes symbolic."""
+
+    __slots__ = ("dynamic", "learned")
+
+    def __init__(self, dynamic: bool | None = None, learned: Container[Lesson] = frozenset()) -> None:
+        self.dynamic = dynamic
+        self.learned = learned
+
+    def dims(self, path: Path, tensor: torch.Tensor) -> dict[int, Bounds]:
+        """The symbolic dimensions of a tensor, with their bounds; sizes 0 and 1 are constants."""
+        if self.dynamic is False:
+            return NOTHING
+        marks = _frames.instance_dict(tensor)
+        marked = bool(marks) and any(name in marks for name in MARKS)
+        if not marked and not self.learned and not self.dynamic:
+            return NOTHING
+        every = bool(self.dynamic) and not belongs_to_module(path, tensor)
+        wanted, fixed = (marked_dims(marks) if marked else NOTHING), (marks or {}).get("_dynamo_static_indices", ())
+        return {
+            dim: wanted.get(dim, ANY)
+            for dim, size in enumerate(tensor.shape)
+            if size > 1 and dim not in fixed and (every or dim in wanted or (path, "size", dim) in self.learned)
+        }
+
+    def takes_int(self, path: Path, value: int) -> bool:
+        """Whether an int is a symbol."""
+        if self.dynamic is False or not -LARGEST < value < LARGEST:
+            return False
+        if (path, "int", 0) in self.learned:
+            return is_plain(path)
+        return bool(self.dynamic) and value not in (0, 1) and path.accessor is paths.ARG
+
+    def takes_float(self, path: Path) -> bool:
+        """Whether a float is a symbol."""
+        return self.dynamic is not False and (path, "float", 0) in self.learned and is_plain(path)
+
+
+def is_plain(path: Path) -> bool:
+    """Whether a value is of the user's own program."""
+    return all(step.accessor in _PLAIN for step in path.chain())
+
+
+# Steps of the user's own program; others lead to what an importer of stator asked for.
+_PLAIN = frozenset(
+    {paths.ARG, paths.CONST, paths.ATTR, paths.GETATTR, paths.CLASSDICT, paths.ITEM, paths.KEY, paths.CELL}
+)
+
+
+def belongs_to_module(path: Path, tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a parameter or buffer, whose sizes do not change."""
+    if isinstance(tensor, torch.nn.Parameter):
+        return True
+    return any(type(step.key) is str and step.key in _MEMBERS for step in path.chain())
+
+
+_MEMBERS = ("_parameters", "_buffers")

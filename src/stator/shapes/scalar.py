@@ -1,0 +1,166 @@
+"""The stand-in for an int whose value may change from call to call.
+
+It lives in the interpreter and in torch calls. Python code sees an int; C code that needs the number gets it through
+one of the methods below, and from then on the number is a guarded constant.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from stator.shapes.symbols import Symbols
+
+
+class TracedInt(torch.SymInt):
+    """A symbolic int; `plain` is what torch calculates with."""
+
+    plain: torch.SymInt
+    symbols: Symbols
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return int
+
+    def decay(self) -> int:
+        """The value, guarded to be the same in the next call."""
+        return self.symbols.decay(self.plain)
+
+    def __hash__(self) -> int:
+        return hash(self.decay())
+
+    def __bool__(self) -> bool:
+        return bool(self.symbols.compute(operator.ne, self.plain, 0))
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __neg__(self) -> Any:
+        return self.symbols.compute(operator.neg, self.plain)
+
+    def __abs__(self) -> Any:
+        return self if self >= 0 else -self
+
+    def __round__(self, digits: Any = None) -> Any:
+        return self if digits is None else round(self.decay(), digits)
+
+    def __pow__(self, other: Any, modulus: Any = None) -> Any:
+        if modulus is None and type(other) is int and 0 <= other <= LARGEST_POWER:
+            return self.symbols.compute(operator.pow, self.plain, other)
+        return pow(self.decay(), *(number(part) for part in (other, modulus) if part is not None))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Only C code that tells types apart gets here."""
+        self.symbols.doubt = "a symbolic int was taken apart by C code"
+        return int, (self.decay(),)
+
+
+LARGEST_POWER = 8
+
+
+def number(value: Any) -> Any:
+    """What native code may see of a value: a symbolic int as a guarded constant."""
+    return value.decay() if type(value) is TracedInt else value
+
+
+def wrapped(value: Any) -> Any:
+    """What the captured program may see of a symbolic number that torch made."""
+    if type(value) is torch.SymFloat:
+        return float(value)
+    return value if type(value) is int else value.node.shape_env.symbols.wrap(value)
+
+
+def plain(value: Any) -> Any:
+    """What torch may see of a value."""
+    return value.plain if type(value) is TracedInt else value
+
+
+INTS = frozenset({int, bool, TracedInt, torch.SymInt})
+NUMBERS = frozenset({float, complex})
+
+
+def _divides(function: Any, left: Any, right: Any) -> bool:
+    """Division by zero is left to Python, which raises."""
+    return function not in (operator.floordiv, operator.mod) or bool(right != 0)
+
+
+def _arithmetic(name: str) -> None:
+    function = getattr(operator, name)
+
+    def forward(self: TracedInt, other: Any) -> Any:
+        if type(other) in INTS and _divides(function, self, other):
+            return self.symbols.compute(function, self.plain, plain(other))
+        return _decayed(function, self, other)
+
+    def reflected(self: TracedInt, other: Any) -> Any:
+        if type(other) in INTS and _divides(function, other, self):
+            return self.symbols.compute(function, plain(other), self.plain)
+        return _decayed(lambda a, b: function(b, a), self, other)
+
+    setattr(TracedInt, f"__{name}__", forward)
+    setattr(TracedInt, f"__r{name}__", reflected)
+
+
+def _decayed(function: Any, self: TracedInt, other: Any) -> Any:
+    if type(other) in INTS or type(other) in NUMBERS:
+        return function(self.decay(), number(other))
+    return NotImplemented
+
+
+def _constant(name: str) -> None:
+    """Operators whose result is not followed: both sides become constants."""
+    function = getattr(operator, name.strip("_"), None) or getattr(operator, name)
+
+    def forward(self: TracedInt, other: Any) -> Any:
+        return _decayed(function, self, other)
+
+    def reflected(self: TracedInt, other: Any) -> Any:
+        return _decayed(lambda a, b: function(b, a), self, other)
+
+    setattr(TracedInt, f"__{name.strip('_')}__", forward)
+    setattr(TracedInt, f"__r{name.strip('_')}__", reflected)
+
+
+def _comparison(name: str) -> None:
+    function = getattr(operator, name)
+
+    def compare(self: TracedInt, other: Any) -> Any:
+        if type(other) in INTS:
+            return bool(self.symbols.compute(function, self.plain, plain(other)))
+        return _decayed(function, self, other)
+
+    setattr(TracedInt, f"__{name}__", compare)
+
+
+def _native(name: str) -> None:
+    """What an int does by itself once its value is needed."""
+    method = getattr(int, name)
+
+    def decay(self: TracedInt, *args: Any, **kwargs: Any) -> Any:
+        return method(self.decay(), *map(number, args), **kwargs)
+
+    setattr(TracedInt, name, decay)
+
+
+def _itself(name: str) -> None:
+    setattr(TracedInt, name, lambda self: self)
+
+
+for _name in ("add", "sub", "mul", "floordiv", "mod"):
+    _arithmetic(_name)
+for _name in ("truediv", "lshift", "rshift", "and_", "or_", "xor"):
+    _constant(_name)
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    _comparison(_name)
+for _name in (
+    "__index__", "__int__", "__float__", "__str__", "__repr__", "__format__", "__invert__", "__divmod__", "__rdivmod__",
+    "__rpow__", "__sizeof__", "bit_length", "bit_count", "to_bytes", "as_integer_ratio",
+):  # fmt: skip
+    _native(_name)
+for _name in ("__trunc__", "__floor__", "__ceil__", "conjugate"):
+    _itself(_name)
+for _name in ("real", "numerator"):
+    setattr(TracedInt, _name, property(lambda self: self))

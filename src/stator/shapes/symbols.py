@@ -1,0 +1,230 @@
+"""The symbols of one capture: torch's ShapeEnv behind one small surface."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._guards import SLoc, Source
+
+from stator.errors import ConstraintViolation, Location
+from stator.guards.path import Path
+from stator.guards.relation import INT, SIZE, STRIDE, Operand, Relation
+from stator.shapes.expressions import NoForm, Postfix, Text, fold
+from stator.shapes.marks import Bounds
+from stator.shapes.scalar import TracedInt
+
+LARGEST = 1 << 62  # ints beyond stay constants
+
+
+class Place(SLoc):
+    """Where in the user's program a guard comes from."""
+
+    def __init__(self, origin: Any) -> None:
+        super().__init__(None, None)
+        object.__setattr__(self, "origin", origin)
+
+
+class Name(Source):
+    """What torch knows of where a symbol comes from: a name."""
+
+    def __init__(self, name: str) -> None:
+        object.__setattr__(self, "_text", name)
+
+    @property
+    def name(self) -> str:
+        return str(self._text)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Name and other.name == self.name
+
+
+@functools.cache
+def _env_class() -> Any:
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv  # heavy
+
+    class Env(ShapeEnv):
+        """A ShapeEnv whose guards carry the place in the captured program, which it need not search the stack for."""
+
+        origin: Callable[[], Any]
+        symbols: Symbols
+
+        def _get_stack_summary(self, is_debug: bool = False, framework_loc: str | None = None) -> tuple[Any, str]:
+            return Place(self.origin()), ""
+
+    return Env
+
+
+class Symbols:
+    """Symbols, where they come from, and what has been found out about them."""
+
+    def __init__(self, origin: Callable[[], Any]) -> None:
+        env = _env_class()(duck_shape=False, allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
+        env.origin = origin
+        env.symbols = self
+        self.env = env
+        self.sources: dict[Any, Operand] = {}  # by symbol
+        self.strict: list[Any] = []  # symbols that the user insists on
+        self.strides: list[tuple[Operand, Any, Any]] = []  # operand, expression, origin
+        self.metas: dict[Any, Any] = {}  # interned metadata, see tensors.meta
+        self.plans: dict[Any, Any] = {}  # the part of the propagation memo that knows these symbols
+        self.doubt: str | None = None  # why the capture cannot be trusted: C code may have seen what is no int
+        self.node: Callable[[Any], Any]  # makes a node of the graph of an expression; set by the recorder
+
+    # ---- making symbols -------------------------------------------------------------------------
+
+    def tensor(
+        self, path: Path, sizes: Sequence[int], strides: Sequence[int], dims: dict[int, Bounds]
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Sizes and strides of a tensor in which these dimensions are symbols, within bounds."""
+        made = [self._size(path, i, size, dims[i]) if i in dims else size for i, size in enumerate(sizes)]
+        return tuple(made), self._strides(path, sizes, strides, made)
+
+    def _size(self, path: Path, dim: int, value: int, bounds: Bounds) -> Any:
+        from torch.fx.experimental.symbolic_shapes import DimDynamic  # heavy
+        from torch.utils._sympy.value_ranges import ValueRanges
+
+        operand = Operand(path, SIZE, dim)
+        symbol = self.env.create_symbol(value, Name(operand.describe()), dynamic_dim=DimDynamic.DYNAMIC)
+        if not symbol.is_Symbol:
+            return value
+        known = self.env.var_to_range[symbol]
+        low = known.lower if bounds.min is None else max(bounds.min, known.lower)
+        high = known.upper if bounds.max is None else bounds.max
+        if not low <= value <= high:
+            raise ConstraintViolation(f"{operand.describe()} is {value}, but was marked as within {low} and {high}")
+        if (low, high) != (known.lower, known.upper):
+            self.env._update_var_to_range(symbol, ValueRanges(low, high))
+        self.sources[symbol] = operand
+        if bounds.strict:
+            self.strict.append(symbol)
+        return self.env.create_symintnode(symbol, hint=value)
+
+    def _strides(self, path: Path, sizes: Sequence[int], strides: Sequence[int], made: list[Any]) -> tuple[Any, ...]:
+        """A stride that is the extent of other dimensions is so by relation; others are what they are."""
+        known: dict[int, Any] = {}
+        result: list[Any] = list(strides)
+        for stride, back in sorted((stride, -i) for i, stride in enumerate(strides)):
+            i = -back
+            result[i] = known.get(stride, stride)
+            if type(result[i]) is not int:
+                self.strides.append((Operand(path, STRIDE, i), result[i].node.expr, self.env.origin()))
+            known[sizes[i] * stride] = made[i] * result[i]
+        return tuple(result)
+
+    def integer(self, path: Path, value: int) -> Any:
+        """A symbolic int."""
+        from torch.fx.experimental.symbolic_shapes import DimDynamic  # heavy
+
+        operand = Operand(path, INT)
+        symbol = self.env.create_unspecified_symbol(value, Name(operand.describe()), DimDynamic.DYNAMIC)
+        self.sources[symbol] = operand
+        return self.wrap(self.env.create_symintnode(symbol, hint=value))
+
+    # ---- using them -----------------------------------------------------------------------------
+
+    def wrap(self, value: Any) -> Any:
+        """A result of torch as the captured program may see it."""
+        if type(value) is torch.SymInt:
+            if value.node.expr.is_Integer:
+                return int(value.node.expr)
+            made = TracedInt(value.node)
+            made.plain = value
+            made.symbols = self
+            return made
+        if type(value) is torch.SymBool:
+            return bool(value)
+        return value
+
+    def compute(self, function: Any, *args: Any) -> Any:
+        """The result of an operator on symbolic ints and ints."""
+        return self.wrap(function(*args))
+
+    def decay(self, plain: torch.SymInt) -> Any:
+        """The value of an expression, guarded."""
+        return plain.node.guard_int("", 0)
+
+    def symint(self, symbol: Any) -> Any:
+        """The symbol as torch's own symbolic int."""
+        return self.env.create_symintnode(symbol, hint=int(self.env.backed_var_to_val[symbol]))
+
+    # ---- what must hold -------------------------------------------------------------------------
+
+    def relations(self) -> Iterator[tuple[Relation, Any]]:
+        """Everything that was assumed about the symbols; to be asked for once nobody adds to it."""
+        self.env.freeze()
+        for expr, origin in self._conditions().items():
+            for part, operands in self._compiled(expr):
+                yield self._relation(part, operands), origin
+        for operand, expr, origin in self.strides:
+            yield self._stride_relation(operand, expr), origin
+
+    def check_strict(self) -> None:
+        """A dimension marked as varying must not have become a constant."""
+        for symbol in self.strict:
+            value = self.env.replacements.get(symbol)
+            if value is not None and value.is_Integer:
+                origins = (g.sloc for g in self.env.guards if symbol in g.expr.free_symbols)
+                origin = next((found for place in origins if (found := getattr(place, "origin", None))), None)
+                where = "" if origin is None else "\n" + Location(origin[0], 2 * origin[1]).format()
+                name = self.sources[symbol].describe()
+                text = f"{name} was marked as varying, but the program works for {value} only"
+                raise ConstraintViolation(f"{text}; use maybe_mark_dynamic to allow that{where}")
+
+    def _conditions(self) -> dict[Any, Any]:
+        """Conditions with their origins: bounds, replacements, guards."""
+        import sympy  # heavy
+
+        found: dict[Any, Any] = {}
+        for symbol, operand in self.sources.items():
+            bounds = self.env.var_to_range[symbol]
+            if bounds.lower.is_Integer:
+                found[sympy.Ge(symbol, bounds.lower, evaluate=False)] = None
+            if bounds.upper.is_Integer:
+                found[sympy.Le(symbol, bounds.upper, evaluate=False)] = None
+            if operand.kind == INT:
+                found.setdefault(sympy.Ge(symbol, -LARGEST, evaluate=False), None)
+                found.setdefault(sympy.Le(symbol, LARGEST, evaluate=False), None)
+        for guard in self.env.guards:
+            found.setdefault(guard.expr, getattr(guard.sloc, "origin", None))
+        for symbol, value in self.env.replacements.items():
+            if symbol in self.sources and value.free_symbols <= self.sources.keys():
+                found.setdefault(sympy.Eq(symbol, value, evaluate=False), None)
+        return found
+
+    def _compiled(self, expr: Any) -> Iterator[tuple[Any, dict[Any, int]]]:
+        """The expression, or if it has no form the equalities that imply it."""
+        import sympy  # heavy
+
+        operands: dict[Any, int] = {}
+        try:
+            fold(expr, self._postfix(operands))
+            yield expr, operands
+        except NoForm:
+            for symbol in expr.free_symbols:
+                value = self.env.backed_var_to_val[symbol]
+                yield sympy.Eq(symbol, value, evaluate=False), {symbol: 0}
+
+    def _postfix(self, operands: dict[Any, int]) -> Postfix:
+        return Postfix(lambda symbol: operands.setdefault(symbol, len(operands)))
+
+    def _relation(self, expr: Any, operands: dict[Any, int]) -> Relation:
+        code = fold(expr, self._postfix(operands))
+        text = fold(expr, Text(lambda symbol: f"{{{operands[symbol]}}}"))
+        return Relation(tuple(self.sources[symbol] for symbol in operands), tuple(code), text)
+
+    def _stride_relation(self, operand: Operand, expr: Any) -> Relation:
+        operands: dict[Any, int] = {}
+        algebra = self._postfix(operands)
+        code = fold(expr, algebra)
+        names = {symbol: f"{{{number}}}" for symbol, number in operands.items()}
+        text = fold(expr, Text(names.__getitem__))
+        number = len(operands)
+        code = algebra.apply("EQ", [algebra.symbol(operand), code])
+        sources = [self.sources[symbol] for symbol in operands if symbol is not operand]
+        return Relation((*sources, operand), tuple(code), f"{{{number}}} == {text}")

@@ -1,0 +1,114 @@
+"""Symbolic sizes through backends, forward and training."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import stator
+
+
+class Block(nn.Module):
+    def __init__(self, width: int = 16, heads: int = 2) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        parts = self.qkv(self.norm(x)).split(width, dim=2)
+        q, k, v = (p.view(batch, length, self.heads, width // self.heads).transpose(1, 2) for p in parts)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.out(y.transpose(1, 2).contiguous().view(batch, length, width))
+
+
+class Transformer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(20, 16), nn.Embedding(64, 16)
+        self.blocks = nn.ModuleList([Block() for _ in range(2)])
+
+    def forward(self, ids):
+        x = self.tokens(ids) + self.places(torch.arange(ids.size(1)))
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+class Residual(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 8, 3, 1, 1), nn.BatchNorm2d(8)
+        self.second, self.down = nn.Conv2d(8, 8, 3, 2, 1), nn.Conv2d(8, 8, 1, 2)
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x):
+        x = F.relu(self.norm(self.first(x)))
+        x = F.relu(self.second(x) + self.down(x))
+        return self.head(torch.flatten(F.adaptive_avg_pool2d(x, 1), 1))
+
+
+MODELS = {
+    "mlp": (lambda: nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)), lambda n: torch.randn(n, 8)),
+    "transformer": (Transformer, lambda n: torch.randint(0, 20, (n, 2 * n + 1))),
+    "residual": (Residual, lambda n: torch.randn(n, 3, 8, 8)),
+}
+CASES = [(name, backend) for name in MODELS for backend in ("eager", "aot_eager")] + [("mlp", "inductor")]
+
+
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize("name, backend", CASES)
+def test_models(name, backend, train):
+    make, data = MODELS[name]
+    model = make().train(train)
+    twin = copy.deepcopy(model)
+    compiled = stator.compile(model, backend=backend, fullgraph=True)
+    for n in (4, 5, 7, 3, 11):
+        x = data(n)
+        with torch.set_grad_enabled(train):
+            got, want = compiled(x), twin(x)
+        torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-4)
+        if train:
+            for net, out in ((model, got), (twin, want)):
+                net.zero_grad()
+                out.square().mean().backward()
+            for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+                torch.testing.assert_close(mine.grad, theirs.grad, atol=1e-4, rtol=1e-3)
+            for mine, theirs in zip(model.buffers(), twin.buffers(), strict=True):
+                torch.testing.assert_close(mine, theirs)
+    assert stator.stats()["graphs"] == 2
+    assert stator.stats()["frames_skipped"] == 0
+
+
+def test_a_backend_sees_symbols_as_placeholders():
+    seen = []
+
+    def backend(graph, inputs):
+        seen.append((graph, inputs))
+        return graph.forward
+
+    compiled = stator.compile(lambda x: x.view(-1) * (x.shape[0] + 1), backend=backend, fullgraph=True, dynamic=True)
+    for n in (4, 5):
+        x = torch.ones(n, 1)
+        assert torch.equal(compiled(x), torch.ones(n) * (n + 1))
+    ((graph, inputs),) = seen
+    assert len(graph.graph.find_nodes(op="placeholder")) == len(inputs) == 2
+    assert {type(value).__name__ for value in inputs} == {"FakeTensor", "SymInt"}
+
+
+def test_ints_through_aot():
+    def program(x, n):
+        return x[:n].sum() * n, x.roll(n)
+
+    compiled = stator.compile(program, backend="aot_eager", fullgraph=True)
+    for n in (2, 3, 5, 7):
+        x = torch.randn(12)
+        for got, want in zip(compiled(x, n), program(x, n), strict=True):
+            torch.testing.assert_close(got, want)
+    assert len(compiled.entries()) == 2

@@ -1,0 +1,105 @@
+"""Ints that change become symbols, wherever they come from."""
+
+from __future__ import annotations
+
+import torch
+
+import stator
+from tests.harness import check
+
+VALUES = (2, 3, 4, 5, 8)
+
+
+def test_arguments():
+    def program(x, n):
+        return x * n + n, x[:n], torch.zeros(n, 2), n * 2 + 1, n // 2, n - 3, -n, x.narrow(0, 0, n), x.roll(n)
+
+    check(program, vary=[(torch.arange(12.0), n) for n in VALUES], expect_recompiles=1, expect_graphs=2)
+
+
+def test_negative_and_zero():
+    check(lambda x, n: x + n, vary=[(torch.ones(3), n) for n in (-2, 0, 1, -7)], expect_recompiles=1, expect_graphs=2)
+
+
+def test_huge_ints_stay_constants():
+    calls = [(torch.ones(3), n) for n in (3, 1 << 70, 4, 5, (1 << 63) - 1)]
+    check(lambda x, n: (x, n * 2, n % 7), vary=calls, expect_recompiles=None, expect_graphs=None)
+
+
+def test_containers():
+    def program(x, config):
+        return x[: config["k"][0]] * config["k"][0]
+
+    vary = [(torch.arange(12.0), {"k": [n]}) for n in VALUES]
+    check(program, vary=vary, expect_recompiles=1, expect_graphs=2)
+
+
+def test_an_attribute_that_counts():
+    class Counter:
+        step = 0
+
+    counter = Counter()
+    counter.step = 0
+
+    def program(x):
+        counter.step += 1
+        return x + counter.step
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    for i in range(1, 7):
+        assert compiled(torch.zeros(1)).item() == i == counter.step
+        assert type(counter.step) is int
+    assert len(compiled.entries()) == 2
+
+
+def test_a_closure_that_counts():
+    count = 0
+
+    def program(x):
+        nonlocal count
+        count += 1
+        return x + count
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    for i in range(1, 7):
+        assert compiled(torch.zeros(1)).item() == i == count
+    assert len(compiled.entries()) == 2
+
+
+GLOBAL = 0
+
+
+def test_a_global():
+    global GLOBAL
+    compiled = stator.compile(lambda x: x + GLOBAL, backend="eager", fullgraph=True)
+    for GLOBAL in range(5):
+        assert compiled(torch.zeros(1)).item() == GLOBAL
+    assert len(compiled.entries()) == 2
+
+
+def test_loops_are_unrolled_per_count():
+    def program(x, n):
+        for i in range(n):
+            x = x * 2 + i
+        return x
+
+    check(program, vary=[(torch.ones(3), n) for n in (2, 3, 4, 3, 4)], expect_recompiles=2, expect_graphs=3)
+
+
+def test_a_bool_is_no_int():
+    vary = [(torch.ones(3), flag) for flag in (2, 3, True, 4, False)]
+    check(lambda x, n: (x + n, n is True), vary=vary, expect_recompiles=3, expect_graphs=4)
+
+
+def test_division_by_zero_raises():
+    check(
+        lambda x, n: x + 7 // n,
+        vary=[(torch.ones(3), n) for n in (2, 3, 0, 5)],
+        expect_recompiles=None,
+        expect_graphs=None,
+    )
+
+
+def test_dynamic_true():
+    vary = [(torch.arange(12.0), n) for n in VALUES]
+    check(lambda x, n: x[:n] * n, vary=vary, expect_recompiles=0, expect_graphs=1, dynamic=True)
