@@ -111,7 +111,7 @@ def _traced_int(value: TracedInt, found: Found) -> Lowered:
 
 
 def _symbolic(value: Any, found: Found) -> Lowered:
-    raise UnsupportedOp(type(value).__name__, "symbolic scalars are not recorded yet", "symbolic-value")
+    raise UnsupportedOp(type(value).__name__, "a symbolic scalar that is not of this capture", "symbolic-value")
 
 
 class ForeignArgument(UnsupportedOp):
