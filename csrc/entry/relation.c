@@ -4,9 +4,10 @@
 
 typedef struct {
     int32_t slot, kind, index;
+    double bound; /* KIND_SIDE: whether a float is above, at or below */
 } Operand;
 
-enum { KIND_SIZE, KIND_STRIDE, KIND_INT, KIND_SIGN };
+enum { KIND_SIZE, KIND_STRIDE, KIND_INT, KIND_SIDE };
 
 typedef struct {
     int64_t op, arg;
@@ -74,10 +75,11 @@ fill(Relation *relation, PyObject *operands, PyObject *code, int32_t slots)
 {
     for (int32_t i = 0; i < relation->operands; i++) {
         Operand *operand = &relation->operand[i];
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(operands, i), "iii", &operand->slot, &operand->kind, &operand->index)) {
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(operands, i), "iiid", &operand->slot, &operand->kind, &operand->index,
+                              &operand->bound)) {
             return -1;
         }
-        if (operand->slot < 0 || operand->slot >= slots || operand->kind < 0 || operand->kind > KIND_SIGN || operand->index < 0) {
+        if (operand->slot < 0 || operand->slot >= slots || operand->kind < 0 || operand->kind > KIND_SIDE || operand->index < 0) {
             PyErr_SetString(PyExc_ValueError, "operand out of range");
             return -1;
         }
@@ -96,7 +98,7 @@ fill(Relation *relation, PyObject *operands, PyObject *code, int32_t slots)
     return 0;
 }
 
-/* From ((slot, kind, index), ...), (op, arg, op, arg, ...); the caller owns the result. */
+/* From ((slot, kind, index, bound), ...), (op, arg, op, arg, ...); the caller owns the result. */
 Relation *
 relation_new(PyObject *key, int32_t slots)
 {
@@ -135,9 +137,9 @@ static bool
 read_operand(const Operand *operand, PyObject *const *values, int64_t *out)
 {
     PyObject *value = values[operand->slot];
-    if (operand->kind == KIND_SIGN) {
+    if (operand->kind == KIND_SIDE) {
         double number = PyFloat_CheckExact(value) ? PyFloat_AS_DOUBLE(value) : NAN;
-        *out = (number > 0) - (number < 0);
+        *out = (number > operand->bound) - (number < operand->bound);
         return !isnan(number);
     }
     if (operand->kind != KIND_INT) {

@@ -59,7 +59,7 @@ def test_arithmetic():
     sweep(lambda x, s: (x * (0.5 * s), x + (1 - s), -s, s * 2 + 1, s / 4, x * (s * s - s), +s))
 
 
-def test_signs_are_guarded():
+def test_sides_are_guarded():
     def program(x, decay):
         return x + x * decay if decay != 0 else x
 
@@ -89,9 +89,22 @@ def test_what_a_float_is():
     sweep(lambda x, s: (x * s, isinstance(s, float), isinstance(s, int), type(s) is float, float(s)))
 
 
+def test_with_other_numbers():
+    def program(x, s, n):
+        return x * s, n * s, s - n, s + True, s * 1j, 2j - s, s < n, n >= s
+
+    check(program, vary=[(torch.ones(2), s, 3) for s in VALUES], expect_recompiles=None, expect_graphs=None)
+    check(program, vary=[(torch.ones(2), 0.5 * n, n) for n in (2, 3, 4, 3)], expect_recompiles=2, expect_graphs=3)
+
+
 def test_odd_values():
     values = (0.1, 0.2, math.inf, -math.inf, math.nan, 0.0, -0.0)
     sweep(lambda x, s: (x * s, s * 0.5, s - s), values=values)
+
+
+def test_a_bound():
+    vary = [(torch.ones(2), value) for value in (0.1, 0.2, 3.5, 0.3, 4.0, 3, 3.0, 2.9)]
+    check(lambda x, s: x * s if s < 3 else x - s, vary=vary, expect_recompiles=None, expect_graphs=5)
 
 
 def test_a_float_that_is_written_back():

@@ -82,7 +82,7 @@ class Emitter:
     def relation(self, nodes: Sequence[Node], relation: Relation, row: int) -> None:
         """A condition on sizes, strides and ints of several values."""
         operands = zip(nodes, relation.operands, strict=True)
-        key = tuple((self.slot(node), operand.kind, operand.index) for node, operand in operands)
+        key = tuple((self.slot(node), operand.kind, operand.index, operand.bound) for node, operand in operands)
         self.put(RELATION.opcode, 0, 0, 0, (key, relation.code), row)
 
     def finish(self, loads: Sequence[Node], npos: int, kwnames: tuple[str, ...], shape_row: int) -> GuardProgram:

@@ -11,7 +11,7 @@ import torch
 from stator._entry import RELATION_OPS
 from stator.guards.path import Path
 
-SIZE, STRIDE, INT, SIGN = range(4)  # what an operand reads of the value at its path
+SIZE, STRIDE, INT, SIDE = range(4)  # what an operand reads of the value at its path
 
 _LIMIT = 1 << 63
 
@@ -23,11 +23,12 @@ class Operand:
     path: Path
     kind: int
     index: int = 0
+    bound: float = 0.0  # SIDE: 1, 0 or -1 as a float is above, at or below this
 
     def describe(self, arg_names: Sequence[str] = ()) -> str:
         where = self.path.describe(arg_names)
-        if self.kind == SIGN:
-            return f"sign({where})"
+        if self.kind == SIDE:
+            return f"side({where}, {self.bound})"
         return where if self.kind == INT else f"{where}.{'size' if self.kind == SIZE else 'stride'}({self.index})"
 
 
@@ -78,10 +79,10 @@ def read(operand: Operand, value: Any) -> int:
         if type(value) is not int:
             raise TypeError
         return _fitting(value)
-    if operand.kind == SIGN:
+    if operand.kind == SIDE:
         if type(value) is not float or value != value:
             raise TypeError
-        return (value > 0) - (value < 0)
+        return (value > operand.bound) - (value < operand.bound)
     with torch._C.DisableTorchFunction():
         return int(value.size(operand.index) if operand.kind == SIZE else value.stride(operand.index))
 

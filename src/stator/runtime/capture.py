@@ -280,6 +280,9 @@ class Capture:
                 raise InternalError("the program did not come to the place of its break again")
             if not returned and not isinstance(result, (Exception, SystemExit, GeneratorExit)):
                 raise result  # an interruption from outside, such as KeyboardInterrupt: nothing has happened yet
+            if not returned and host.has_symbols():  # see whether it does with constants
+                name = type(result).__name__
+                raise unsupported("symbolic-value", f"{name} came out of the function", function=name)
             if not returned:  # the program raised: it does so again, by itself
                 events.emit("skip", code=self.call.code, reason=f"{type(result).__name__} came out of the function")
                 return self.eager()

@@ -11,7 +11,8 @@ import torch
 from stator._entry import RELATION_OPS
 from stator.guards.check import EQ
 from stator.guards.path import Path
-from stator.guards.relation import SIGN, Operand, Relation
+from stator.guards.relation import SIDE, Operand, Relation
+from stator.shapes.scalar import TracedInt
 
 Load = Callable[[Path], str]
 
@@ -68,11 +69,12 @@ class TracedFloat:
         return float, (self.decay(),)
 
 
+_OTHERS = frozenset({bool, complex, TracedInt})
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/"}
 
 
 def _number(value: Any) -> Any:
-    return value.decay() if type(value) is TracedFloat else value
+    return value.decay() if type(value) is TracedFloat or type(value) is TracedInt else value
 
 
 def _source(value: Any, load: Load) -> str:
@@ -90,7 +92,13 @@ def _arithmetic(name: str) -> None:
     def combine(left: Any, right: Any, this: TracedFloat) -> Any:
         other = right if left is this else left
         if type(other) not in (int, float, TracedFloat):
-            return NotImplemented
+            if type(other) not in _OTHERS:
+                return NotImplemented
+            return (
+                function(_number(left), _number(right))
+                if type(other) is complex
+                else function(*(part if part is this else int(part) for part in (left, right)))
+            )
         constant = type(other) is not TracedFloat
         if (name == "truediv" and (type(right) is TracedFloat or right == 0)) or (constant and not _finite(other)):
             return function(_number(left), _number(right))
@@ -108,18 +116,24 @@ _LARGEST = 1 << 53  # ints up to here are floats exactly
 
 
 def _comparison(name: str) -> None:
-    """A comparison with zero is guarded by the sign, others by the value."""
+    """A comparison of a float from outside with a constant is guarded by its side, others by the value."""
     function = getattr(operator, name)
 
     def compare(self: TracedFloat, other: Any) -> Any:
-        if self.base is not None and type(other) in (int, float) and other == 0 and self.value == self.value:
-            sign = (self.value > 0) - (self.value < 0)
-            code = (RELATION_OPS["LOAD"], 0, RELATION_OPS["CONST"], sign, RELATION_OPS["EQ"], 0)
-            self.guards.relation(Relation((Operand(self.base, SIGN),), code, f"{{0}} == {sign}"), self.origin())
-            return function(self.value, other)
-        return getattr(float, f"__{name}__")(self.decay(), _number(other))
+        if self.base is None or type(other) not in (int, float) or not _is_bound(other) or self.value != self.value:
+            return getattr(float, f"__{name}__")(self.decay(), _number(other))
+        operand = Operand(self.base, SIDE, bound=float(other))
+        side = (self.value > other) - (self.value < other)
+        code = (RELATION_OPS["LOAD"], 0, RELATION_OPS["CONST"], side, RELATION_OPS["EQ"], 0)
+        self.guards.relation(Relation((operand,), code, f"{{0}} == {side}"), self.origin())
+        return function(self.value, other)
 
     setattr(TracedFloat, f"__{name}__", compare)
+
+
+def _is_bound(other: Any) -> bool:
+    """Whether a number is a float exactly, and finite."""
+    return _finite(other) and abs(other) <= _LARGEST
 
 
 def _native(name: str) -> None:
@@ -182,7 +196,11 @@ def tensorised(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
     rule = next((rule for table, rule in _RULES if func in table), None)
     if rule is not None:
         args, kwargs = rule(func, args, kwargs)
-    return tuple(map(_number, args)), {name: _number(value) for name, value in kwargs.items()}
+    return tuple(map(_constant, args)), {name: _constant(value) for name, value in kwargs.items()}
+
+
+def _constant(value: Any) -> Any:
+    return value.decay() if type(value) is TracedFloat else value
 
 
 def _is_tensor(value: Any) -> bool:
