@@ -138,7 +138,7 @@ def compile_graph(
     tensors of `fake_mode` and symbolic ints.
     """
     started = time.perf_counter()
-    compiled = _compile_graph(graph, inputs, backend, mode, options, dynamic)
+    compiled = _compile_graph(graph, inputs, backend, mode, options, dynamic, fake_mode)
     events.emit("backend", name=backend_name(backend), seconds=time.perf_counter() - started)
     return compiled
 
@@ -150,6 +150,7 @@ def _compile_graph(
     mode: str | None,
     options: dict[str, Any] | None,
     dynamic: bool | None,
+    fake_mode: Any,
 ) -> Compiled:
     function = lookup(backend)
     if function in _PLAIN:
