@@ -194,9 +194,7 @@ class Cache:
         broken = isinstance(error, Unsupported) and error.break_id != "symbolic-value"
         return self.session.options.fullgraph or not broken
 
-    def capture(
-        self, call: Call, stop: Place | None = None, watched: Any = (), constants: bool = False
-    ) -> Capture:
+    def capture(self, call: Call, stop: Place | None = None, watched: Any = (), constants: bool = False) -> Capture:
         options = replace(self.session.options, dynamic=False) if constants else self.session.options
         return Capture(call, options, self.session.below, stop, watched, self.light, self.whole, self.learned)
 
