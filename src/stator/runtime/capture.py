@@ -254,6 +254,8 @@ class Capture:
         policy = Policy(options.dynamic, learned if learned is not None else frozenset())
         self.host = TensorHost(refused(options.backend), policy)
         self.symbolic = False  # whether it had symbolic numbers
+        if learned is not None and not options.fullgraph:
+            self.host.varying = learned
         self.host.light_paths, self.host.whole_paths = light, whole
         self.guards = self.host.guards
         self.classes = self.host.classes

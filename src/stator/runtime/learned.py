@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from stator.guards.check import EQ, TENSOR
+from stator.guards.check import EQ, IS, TENSOR
 from stator.guards.guardset import GuardSet
 from stator.guards.path import Missing, Path
 from stator.guards.tensor_spec import TensorSpec
@@ -77,4 +77,14 @@ def _numbers(before: Any, value: Any) -> Iterable[tuple[str, int]]:
 
 _NUMBERS: dict[type, str] = {int: "int", float: "float"}
 
-LESSONS: dict[str, Callable[[Any, Any], Iterable[tuple[str, int]]]] = {TENSOR.name: _sizes, EQ.name: _numbers}
+def _identities(before: Any, value: Any) -> Iterable[tuple[str, int]]:
+    """Objects that can only be told apart: one kind, another one on each call."""
+    if value is not before and type(value) is type(before):
+        yield "identity", 0
+
+
+LESSONS: dict[str, Callable[[Any, Any], Iterable[tuple[str, int]]]] = {
+    TENSOR.name: _sizes,
+    EQ.name: _numbers,
+    IS.name: _identities,
+}

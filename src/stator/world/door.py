@@ -20,7 +20,7 @@ from stator._frames import UNBOUND
 from stator.guards.check import ALIVE, CODE_IS, EQ, IS, KEYS, LEN, TYPE_IS
 from stator.world import ambient
 from stator.world.exceptions import enter_exception, enter_traceback, exception_fields
-from stator.world.iterators import ITERATOR_ROWS, foreign, refuse_sequence
+from stator.world.iterators import ITERATOR_ROWS, enter_opaque, foreign, refuse_sequence
 from stator.world.record import Importer, Record
 from stator.world.thread_local import enter_thread_local
 
@@ -31,13 +31,6 @@ if TYPE_CHECKING:
 
 def constant(world: World, obj: Any, path: Path) -> Any:
     world.guards.add(path, EQ, obj, world.origin())
-    return obj
-
-
-def identical(world: World, obj: Any, path: Path) -> Any:
-    """Guarded by identity, and nothing more is known about it."""
-    world.guards.add(path, IS, obj, world.origin())
-    world.register(obj, path)
     return obj
 
 
@@ -462,7 +455,7 @@ IMPORTERS: dict[int, Importer] = by_identity(
 # By base class, in order, for types without a row of their own.
 FAMILIES: list[tuple[type, Importer]] = [
     (type, enter_class),
-    (enum.Enum, identical),
+    (enum.Enum, enter_opaque),
     (BaseException, enter_exception),
     (types.ModuleType, enter_module),
     (list, enter_list),
@@ -489,7 +482,7 @@ def importer_for(cls: type) -> Importer:
                 row = importer
                 break
         else:
-            row = refuse_sequence if foreign(cls) else enter_instance if _frames.is_heap_type(cls) else identical
+            row = refuse_sequence if foreign(cls) else enter_instance if _frames.is_heap_type(cls) else enter_opaque
         if not _frames.is_heap_type(cls):
             IMPORTERS[id(cls)] = row
     return row

@@ -73,6 +73,10 @@ def enter_slice(world: World, obj: Any, path: Path) -> Any:
 
 
 def enter_opaque(world: World, obj: Any, path: Path) -> Any:
+    """Guarded by identity, unless it is another one on every call: then nothing is known about it."""
+    if (path, "identity", 0) in world.varying:
+        cls = type(obj)
+        raise unsupported("outside-type", f"another {cls.__qualname__} on every call", type=cls.__name__)
     world.guards.add(path, IS, obj, world.origin())
     world.register(obj, path)
     return obj

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import types
+from collections.abc import Container
 from typing import Any
 
 from stator import _entry, _frames
@@ -60,6 +61,7 @@ class World:
         self.breakable = 0  # instructions counted by eval/forced.py
         self.hollow: dict[int, Hollow] = {}  # by identity of the inner object
         self.beneath: dict[int, tuple[Any, Path, Any]] = {}  # what hollow iterators go over: (object, path, which)
+        self.varying: Container[Any] = frozenset()  # what a session has learned of values that differ
         self.light_paths: frozenset[Path] = frozenset()  # containers to be hollow although they are small
         self.whole_paths: frozenset[Path] = frozenset()  # containers and iterators that must not be hollow
         self.cells_seen = False  # the program got hold of cells: native code may compare what they hold
