@@ -157,8 +157,11 @@ def test_the_condition_itself():
 
 
 def test_by_operation():
-    error = fullgraph(lambda x: (x + i for i in range(3)), torch.ones(2))
-    assert error.remedy == remedy.BY_OPERATION["cannot-rebuild", "generator"]
+    async def values(x):
+        yield x
+
+    error = fullgraph(lambda x: values(x), torch.ones(2))
+    assert error.remedy == remedy.BY_OPERATION["cannot-rebuild", "async_generator"]
 
 
 def test_file_is_named_when_it_is_another_one():

@@ -66,8 +66,7 @@ ADVICE: dict[tuple[str, ...], str] = {
 
 # (break, function or type) → what to do instead, where the operation alone says enough.
 BY_OPERATION: dict[tuple[str, str], str] = {
-    ("cannot-rebuild", "generator"): "Consume the generator inside, for example with list(...), or make it outside.",
-    ("cannot-rebuild", "coroutine"): "Make and await the coroutine outside of the compiled function.",
+    ("cannot-rebuild", "async_generator"): "Consume the asynchronous generator inside, or make it outside.",
     ("cannot-rebuild", "Tensor.__deepcopy__"): "Copy a tensor with x.detach().clone(), or copy before compiling.",
     ("data-dependent-value", "torch.tensor"): "Put tensors together with torch.stack instead of torch.tensor([...]).",
     ("data-dependent-value", "torch.as_tensor"): "Put tensors together with torch.stack.",

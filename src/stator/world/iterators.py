@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from stator import _frames
 from stator._frames import UNBOUND
+from stator.errors import unsupported
 from stator.guards.check import IS, TYPE_IS
 from stator.world.record import Importer
 
