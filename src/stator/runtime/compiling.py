@@ -17,7 +17,7 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may come back here
 _captures = 0  # of all threads: torch's flag belongs to the process
 _flag_before = False
 
