@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import call_overhead, capture_time
+from benchmarks import breaks, call_overhead, capture_time
 
 RESULTS = Path(__file__).parent / "results.md"
 Table = list[tuple[str, ...]]
@@ -27,6 +27,13 @@ BENCHMARKS: dict[str, tuple[str, str, Callable[[int], Table]]] = {
         "Call overhead (µs)",
         "A hit with a backend whose results are ready, so that only the front end is left. Nothing is subtracted.",
         call_overhead.table,
+    ),
+    "breaks": (
+        "Calls with breaks (µs)",
+        "The same for programs that fall into several graphs, torch with nested graph breaks. *asides*: calls of an excluded "
+        "function in one call of the program; what `torch.compiler.disable` itself takes is in both columns. *graphs*: compiled "
+        "in all; *runs*: graphs that one call runs; 0: torch leaves the whole frame to CPython.",
+        breaks.table,
     ),
 }
 

@@ -16,7 +16,7 @@ static PyObject *
 keep(PyObject *value, Scratch *scratch)
 {
     if (value == NULL) {
-        PyErr_Clear();
+        forgive();
         return NULL;
     }
     scratch->owned[scratch->owned_count++] = value;

@@ -79,7 +79,10 @@ try_entry(Compiled *self, Py_ssize_t index, PyObject *const *args, Py_ssize_t na
     bool borrow = may_borrow(program, function);
     int32_t row = program_run(program, args, nargs, kwnames, loads + 1, &borrow);
     int hit = row == HIT;
-    if (program->twin != NULL && program_compare(program, args, nargs, kwnames, row) < 0) {
+    if (!hit && PyErr_Occurred()) {
+        hit = 1; /* interrupted */
+    }
+    else if (program->twin != NULL && program_compare(program, args, nargs, kwnames, row) < 0) {
         drop_loads(loads + 1, hit && !borrow ? count : 0);
         hit = 1;
     }

@@ -157,7 +157,11 @@ extern PyTypeObject Tail_Type;
 PyObject *compiled_enter(PyObject *compiled, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *tail_settle(PyObject *result);
 PyObject *tail_new(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
-PyObject *tail_set_runner(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *tail_set_runner(PyObject *module, PyObject *function);
+
+/* traceback.c */
+PyObject *traceback_set_own(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+void traceback_clean(void);
 
 /* distinct.c */
 Distinct *distinct_new(PyObject *key, int32_t slots);
@@ -179,6 +183,7 @@ void relation_free(Relation *relation);
 PyObject *attribute_load(PyObject *object, PyObject *name, Scratch *scratch);
 PyObject *order_load(PyObject *object, Scratch *scratch);
 PyObject *sequence_load(PyObject *object, Py_ssize_t index, Scratch *scratch);
+void forgive(void);
 PyObject *part_load(PyObject *object, PyObject *callable, Scratch *scratch);
 PyObject *dict_load(PyObject *object);
 Py_ssize_t raw_length(PyObject *object);

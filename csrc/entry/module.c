@@ -75,7 +75,8 @@ static PyMethodDef functions[] = {
     {"set_eager_only", compiled_set_eager_only, METH_O, "set_eager_only(flag): every Compiled calls its function, whatever it has compiled"},
     {"set_state_twin", state_set_twin, METH_O, "set_state_twin(function): answers STATE where C cannot"},
     {"tail", (PyCFunction)(void (*)(void))tail_new, METH_FASTCALL, "tail(step, state, edges, owner, *carried)"},
-    {"set_step_runner", (PyCFunction)(void (*)(void))tail_set_runner, METH_FASTCALL, "set_step_runner(runner, cleaner)"},
+    {"set_step_runner", tail_set_runner, METH_O, "set_step_runner(runner)"},
+    {"set_own_frames", (PyCFunction)(void (*)(void))traceback_set_own, METH_FASTCALL, "set_own_frames(prefixes, errors)"},
     {NULL},
 };
 

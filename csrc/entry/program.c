@@ -178,7 +178,7 @@ program_run_method(Program *program, PyObject *arguments)
     PyObject **items = ((PyListObject *)loads)->ob_item;
     bool borrow = false;
     int32_t row = program_run(program, ((PyTupleObject *)args)->ob_item, nargs, names, items, &borrow);
-    if (program_compare(program, ((PyTupleObject *)args)->ob_item, nargs, names, row) < 0) {
+    if ((row != HIT && PyErr_Occurred()) || program_compare(program, ((PyTupleObject *)args)->ob_item, nargs, names, row) < 0) {
         Py_DECREF(loads);
         return NULL;
     }

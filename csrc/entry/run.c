@@ -1,6 +1,15 @@
 /* Running a guard program: one pass over flat instructions, parents before children, no user code. */
 #include "ops.h"
 
+/* A load or check that failed means no hit; an interruption such as KeyboardInterrupt stays set and ends the call. */
+void
+forgive(void)
+{
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) {
+        PyErr_Clear();
+    }
+}
+
 Scratch *
 scratch_new(const Program *program)
 {
@@ -206,10 +215,13 @@ run_carefully(Program *program, PyObject *const *args, PyObject **out, bool *bor
     if (row == HIT) {
         give_loads(program, scratch, out, *borrow);
     }
+    PyObject *type, *error, *traceback;
+    PyErr_Fetch(&type, &error, &traceback);
     /* Dropping a reference may run anything, also this program: it is still busy, so it gets a scratch of its own. */
     for (int32_t i = 0; i < scratch->owned_count; i++) {
         Py_DECREF(scratch->owned[i]);
     }
+    PyErr_Restore(type, error, traceback);
     scratch->owned_count = 0;
     if (nested) {
         scratch_free(scratch);

@@ -175,7 +175,7 @@ state_check(const StateCheck *check)
     PyObject *result = python_twin == NULL ? NULL : PyObject_CallOneArg(python_twin, check->snapshot);
     bool holds = result == Py_True;
     Py_XDECREF(result);
-    PyErr_Clear();
+    forgive();
     return holds;
 }
 

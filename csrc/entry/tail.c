@@ -11,8 +11,7 @@ typedef struct {
 enum { STEP, STATE, EDGES, OWNER, CARRIED };
 enum { FEW_VALUES = 48 };
 
-static PyObject *runner;  /* owned: runner(owner, step, state) executes the instruction */
-static PyObject *cleaner; /* owned: cleaner(exception) takes stator's own frames out of its traceback */
+static PyObject *runner; /* owned: runner(owner, step, state) executes the instruction */
 
 static void
 tail_dealloc(Tail *self)
@@ -48,16 +47,11 @@ tail_new(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
     return (PyObject *)self;
 }
 
-/* set_step_runner(runner, cleaner) */
+/* set_step_runner(runner) */
 PyObject *
-tail_set_runner(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+tail_set_runner(PyObject *Py_UNUSED(module), PyObject *function)
 {
-    if (nargs != 2) {
-        PyErr_SetString(PyExc_TypeError, "set_step_runner(runner, cleaner)");
-        return NULL;
-    }
-    Py_XSETREF(runner, Py_NewRef(args[0]));
-    Py_XSETREF(cleaner, Py_NewRef(args[1]));
+    Py_XSETREF(runner, Py_NewRef(function));
     Py_RETURN_NONE;
 }
 
@@ -102,24 +96,6 @@ follow(Tail *self, PyObject *out)
     return result;
 }
 
-static void
-clean_traceback(void)
-{
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    if (traceback != NULL) {
-        PyException_SetTraceback(value, traceback);
-    }
-    PyObject *done = PyObject_CallOneArg(cleaner, value);
-    if (done == NULL) {
-        PyErr_Clear();
-    }
-    Py_XDECREF(done);
-    Py_XDECREF(traceback);
-    PyErr_Restore(type, value, PyException_GetTraceback(value));
-}
-
 /* The result of a call, once nothing is left to go on with. Steals `result`. */
 PyObject *
 tail_settle(PyObject *result)
@@ -131,8 +107,8 @@ tail_settle(PyObject *result)
         Py_XDECREF(out);
         Py_DECREF(self);
     }
-    if (result == NULL && cleaner != NULL) {
-        clean_traceback();
+    if (result == NULL) {
+        traceback_clean();
     }
     return result;
 }

@@ -214,7 +214,7 @@ twin_check(PyObject *tensor, const TensorCheck *check)
     PyObject *result = python_twin == NULL ? NULL : PyObject_CallFunctionObjArgs(python_twin, check->spec, tensor, NULL);
     bool holds = result == Py_True;
     Py_XDECREF(result);
-    PyErr_Clear();
+    forgive();
     return holds;
 }
 

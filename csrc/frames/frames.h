@@ -59,6 +59,7 @@ int stator_skip_code(PyCodeObject *code);
 int stator_transparent_code(PyCodeObject *code);
 int stator_hook_ready(PyObject *module);
 int stator_frame_ready(PyObject *module);
+int stator_note_classes(int change);
 int stator_slots_ready(PyObject *module);
 int stator_identities_ready(PyObject *module);
 int stator_calls_ready(PyObject *module);

@@ -219,7 +219,13 @@ static PyObject *mark_code(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* armed() -> spans open over all threads; 0: CPython evaluates frames without the hook. */
+static PyObject *armed(PyObject *module, PyObject *ignored) {
+    return PyLong_FromLong(armed_threads);
+}
+
 PyMethodDef stator_hook_methods[] = {
+    {"armed", armed, METH_NOARGS, "how many spans are open over all threads"},
     {"set_own_folder", set_own_folder, METH_O, "code from files with this prefix is stator's own"},
     {"mark_code", mark_code, METH_VARARGS, "mark_code(code, TAKEN | SKIPPED | TRANSPARENT)"},
     {NULL},

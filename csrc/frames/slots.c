@@ -291,20 +291,14 @@ static int swap_type_new(PyTypeObject *meta, newfunc old, newfunc new) {
     return derived ? 0 : -1;
 }
 
-/* note_classes(on): from now on, or no longer, classes made inside a span are noted as inside. */
-static PyObject *note_classes(PyObject *module, PyObject *on) {
+/* From now on (1), or no longer (-1), classes made inside a span are noted as inside. 0, or -1 with an error set. */
+int stator_note_classes(int change) {
     int before = noting;
-    noting += PyObject_IsTrue(on) ? 1 : -1;
-    int failed = 0;
+    noting += change;
     if (before == 0 && noting == 1) {
-        failed = swap_type_new(&PyType_Type, type_new, type_new_noted);
-    } else if (noting == 0) {
-        failed = swap_type_new(&PyType_Type, type_new_noted, type_new);
+        return swap_type_new(&PyType_Type, type_new, type_new_noted);
     }
-    if (failed) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
+    return noting == 0 ? swap_type_new(&PyType_Type, type_new_noted, type_new) : 0;
 }
 
 /* watch_type(cls): route native attribute access on its instances through stator while a span is open. */
@@ -392,7 +386,6 @@ PyMethodDef stator_slots_methods[] = {
     {"original_setattr", (PyCFunction)(void (*)(void))original_setattr, METH_FASTCALL, "original_setattr(obj, name[, value])"},
     {"is_python_class", is_python_class, METH_O, "whether a class was made in Python"},
     {"watch_type", watch_type, METH_O, "route native attribute access on instances through stator"},
-    {"note_classes", note_classes, METH_O, "note_classes(on): classes made inside a span are noted as inside"},
     {"unwatch_type", unwatch_type, METH_O, "undo watch_type"},
     {"set_callbacks", set_callbacks, METH_VARARGS, "set_callbacks(read, write) for watched types"},
     {"descr_get", (PyCFunction)(void (*)(void))descr_get, METH_FASTCALL, "descr_get(descriptor, obj or None, cls)"},

@@ -104,6 +104,15 @@ static PyObject *send(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
     return Py_BuildValue("(NN)", PyBool_FromLong(status == PYGEN_RETURN), result);
 }
 
+static void stop_noting(void) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (stator_note_classes(-1) < 0) {
+        PyErr_WriteUnraisable(NULL);
+    }
+    PyErr_Restore(type, value, traceback);
+}
+
 /* capture(interpret, frame_type, inside_types, generators, function, args, kwargs) -> (returned, value or exception): the
    root call; its frames go to interpret(frame). Raises only what stator itself raised. */
 static PyObject *capture(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
@@ -115,6 +124,10 @@ static PyObject *capture(PyObject *module, PyObject *const *args, Py_ssize_t nar
         PyErr_SetString(PyExc_TypeError, "frame_type must be a subclass of Frame, inside_types a dict");
         return NULL;
     }
+    if (stator_note_classes(1) < 0) {
+        return NULL;
+    }
+    int collecting = PyGC_Disable(); /* collections would run finalizers of strangers as part of the captured program */
     PyThreadState *ts = _PyThreadState_GET();
     char *limit = stator_thread.stack_limit;
     Thread saved = stator_thread;
@@ -140,6 +153,10 @@ static PyObject *capture(PyObject *module, PyObject *const *args, Py_ssize_t nar
     limit = stator_thread.stack_limit;
     stator_thread = saved;
     stator_thread.stack_limit = limit;
+    stop_noting();
+    if (collecting) {
+        PyGC_Enable();
+    }
     return gave_up ? NULL : Py_BuildValue("(NN)", PyBool_FromLong(!raised), result);
 }
 

@@ -76,16 +76,16 @@ class Regions:
         self.before = tuple(_thread.regions)
         self.now = list(self.before)
         self._overlay: Callable[[dict[str, Any], str], Any] | None = overlay
-        self._outer: list[bool] = []
+        self._outer = _thread.regions
         self._torch = False
 
     def __enter__(self) -> Regions:
-        self._outer, _thread.regions = _thread.regions, self.now
+        _thread.regions = self.now
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._torch, self._overlay = self._torch_says(), None
         _thread.regions = self._outer
+        self._torch, self._overlay = self._torch_says(), None
 
     def effects(self) -> list[tuple[Any, tuple[Any, ...]]]:
         """Calls to make when the entry has run, as far as it was captured."""

@@ -78,7 +78,7 @@ class Host(World):
         self.effects: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
         self.patterns_purged = False  # re.purge() was called
         self.registered: set[tuple[int, int]] = set()  # (abstract class, class) whose relation is guarded
-        self.gc_enabled = self.gc_enabled_before = gc.isenabled()
+        self.gc_enabled = gc.isenabled()
         self.recorder: Any = None
         self.locks: dict[int, Any] = {}  # outside locks that the program took
         self.watched_functions: list[Any] = []

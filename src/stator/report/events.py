@@ -59,7 +59,7 @@ class Event:
 
 Subscriber = Callable[[Event], None]
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may come back here
 _buffer: deque[Event] = deque(maxlen=CAPACITY)
 _counts: dict[str, int] = {}
 _codes: dict[int, CodeType] = {}  # by identity: equal code objects of two functions are two

@@ -263,6 +263,7 @@ class Capture:
         self.guards.state(snapshot())
         self.guards.call_shape(len(call.args), call.names)
         self.name = getattr(call.code, "co_name", "entry")
+        self.compiling = compiling()
 
     def entry(self, going_on: GoingOn | None = None) -> Entry:
         """The entry; StatorError if the call cannot be captured.
@@ -270,40 +271,64 @@ class Capture:
         With a place to stop at, `going_on` answers for a break what follows it.
         """
         started = time.perf_counter()
-        host, recorder = self.host, self.host.recorder
+        recorder = self.host.recorder
         result: Any = None
         try:
-            with compiling(), self.regions, recorder:
-                returned, result = host.ambient.context.run(self.interpret)
-            host.registries.restore()
+            returned, result = self.execute()
             if not returned and isinstance(result, StatorError):
                 raise result  # of stator's own code below native code, without a frame in between
-            if self.stop is not None:
-                raise InternalError("the program did not come to the place of its break again")
             if not returned and not isinstance(result, (Exception, SystemExit, GeneratorExit)):
                 raise result  # an interruption from outside, such as KeyboardInterrupt: nothing has happened yet
-            if not returned and host.has_symbols():  # see whether it does with constants
+            if (self.stop is not None) != (type(result) is Break):
+                raise InternalError("the program did not come to the place of its break again")
+            if not returned and self.host.has_symbols():  # see whether it does with constants
                 name = type(result).__name__
                 raise unsupported("symbolic-value", f"{name} came out of the function", function=name)
             if not returned:  # the program raised: it does so again, by itself
                 events.emit("skip", code=self.call.code, reason=f"{type(result).__name__} came out of the function")
                 return self.eager()
-            made = self.assemble(result)
-        except Stopped as stopped:
-            host.registries.restore()
-            result = self.found(stopped)
-            assert going_on is not None
             made = self.assemble(result, going_on)
         finally:
-            _frames.discard_generators(self.generators)  # first: dying, they would run
-            result = None
-            host.registries.restore()
-            self.symbolic = host.has_symbols()
-            host.close()
-            forget_tracebacks()
+            try:
+                result = None
+                self.close()
+            except KeyboardInterrupt:
+                self.close()
+                raise
         check_survivors(recorder)
         events.emit("capture", code=self.call.code, seconds=time.perf_counter() - started)
         return made
+
+    def execute(self) -> tuple[bool, Any]:
+        """(True, result), (True, Break) or (False, exception): what the program came to."""
+        host = self.host
+        try:
+            with self.compiling, self.regions, host.recorder:
+                return host.ambient.context.run(self.interpret)
+        except Stopped as stopped:
+            host.registries.restore()
+            return True, self.found(stopped)
+        except BaseException:
+            self.put_back()  # perhaps interrupted while it was being put back
+            raise
+        finally:
+            host.registries.restore()
+
+    def put_back(self) -> None:
+        """Everything of the process and the thread that a capture changes for a while is as it was; may be repeated."""
+        self.host.recorder.__exit__()
+        self.regions.__exit__()
+        self.compiling.__exit__()
+
+    def close(self) -> None:
+        """Nothing of the program is held or watched any longer; may be repeated."""
+        _frames.discard_generators(self.generators)  # first: dying, they would run
+        if vars(self.host):
+            self.host.registries.restore()
+            self.put_back()
+            self.symbolic = self.host.has_symbols()
+            self.host.close()
+        forget_tracebacks()
 
     def place(self) -> Place | None:
         """Where a break can be after the capture was given up."""
@@ -328,9 +353,6 @@ class Capture:
         host = self.host
         function, positional, keywords = self.call.enter(host)
         self.machine = Machine(host, first_function(function), self.stop, self.watched)
-        _frames.note_classes(True)
-        if host.gc_enabled:
-            gc.disable()  # collections would run finalizers of strangers as part of the captured program
         try:
             return _frames.capture(
                 self.machine.interpret, Frame, host.inside_types, self.generators, function, positional, keywords
@@ -339,10 +361,6 @@ class Capture:
             raise
         except Exception as error:
             raise InternalError(f"{type(error).__name__}: {error}") from error
-        finally:
-            _frames.note_classes(False)
-            if host.gc_enabled_before:
-                gc.enable()
 
     def assemble(self, result: Any, going_on: GoingOn | None = None) -> Entry:
         """Graph, effects and result become the entry function; the result may be a Break."""

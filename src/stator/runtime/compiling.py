@@ -17,7 +17,7 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may come back here
 _captures = 0  # of all threads: torch's flag belongs to the process
 _flag_before = False
 
@@ -27,21 +27,29 @@ def is_compiling() -> bool:
     return _thread.depth > 0
 
 
-@contextmanager
-def compiling() -> Iterator[None]:
-    """Makes `is_compiling` of stator (this thread) and of `torch.compiler` (process) answer True."""
-    global _captures, _flag_before
-    with _lock:
-        if _captures == 0:
-            _flag_before = torch.compiler._is_compiling_flag
-            torch.compiler._is_compiling_flag = True
-        _captures += 1
-    _thread.depth += 1
-    try:
-        yield
-    finally:
-        _thread.depth -= 1
+class compiling:
+    """Makes `is_compiling` of stator (this thread) and of `torch.compiler` (process) answer True; left once."""
+
+    def __init__(self) -> None:
+        self.entered = False
+
+    def __enter__(self) -> None:
+        global _captures, _flag_before
         with _lock:
+            self.entered = True
+            if _captures == 0:
+                _flag_before = torch.compiler._is_compiling_flag
+                torch.compiler._is_compiling_flag = True
+            _captures += 1
+            _thread.depth += 1
+
+    def __exit__(self, *exc: object) -> None:
+        global _captures
+        with _lock:
+            if not self.entered:
+                return
+            self.entered = False
+            _thread.depth -= 1
             _captures -= 1
             if _captures == 0:
                 torch.compiler._is_compiling_flag = _flag_before

@@ -26,11 +26,12 @@ from stator.runtime.capture import BoundCall, Call, Capture, Entry, ResumedCall,
 from stator.runtime.continuation import Break, Continuation, is_resumed
 from stator.runtime.learned import Learned
 from stator.runtime.tail import GoingOn
-from stator.runtime.tracebacks import collapse
+from stator.runtime.tracebacks import OWN_FILES
 
 MOST_PLACES = 4  # tries to find a place for a break at which everything can be rebuilt
 SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()
-_entry.set_step_runner(_frames.below, collapse)
+_entry.set_step_runner(_frames.below)
+_entry.set_own_frames(OWN_FILES, StatorError)
 
 
 def make_compiled(function: Callable[..., Any], options: Options) -> Any:
@@ -95,6 +96,8 @@ class Cache:
         except BaseException as error:
             failure = error
         if failure is not None:  # behind the handler: the program must not see stator handle its error
+            if isinstance(failure.__context__, StatorError) and not isinstance(failure, StatorError):
+                failure.__context__ = None  # an interruption while stator handled an error of its own
             return call.fail(failure)
         return call.run(self.session.below) if ready is None else self.start(ready, call)
 
@@ -157,8 +160,8 @@ class Cache:
             except Again as again:
                 self.whole |= {again.path}
         program = entry.program()
-        self.entries.append(entry)
         self.compiled.append(program, entry.function)
+        self.entries.append(entry)
         return entry, program
 
     def attempt(self, call: Call) -> Entry:

@@ -104,13 +104,18 @@ class Recorder:
     def __enter__(self) -> Recorder:
         check_surroundings()
         self._flags = read_flags()
-        self._outer, current.recorder = current.recorder, self
+        self._depth = torch._C._len_torch_function_stack()
         self.scope.__enter__()
+        self._outer, current.recorder = current.recorder, self
         self._mode.__enter__()
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        self._mode.__exit__(*exc)
+        """May be called again, where an interruption kept it from its end."""
+        if current.recorder is not self:
+            return
+        while torch._C._len_torch_function_stack() > self._depth:
+            torch._C._pop_torch_function_stack()
         self._left = read_state()
         self.scope.__exit__(*exc)
         current.recorder, self._outer = self._outer, None

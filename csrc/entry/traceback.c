@@ -1,0 +1,71 @@
+/* Tracebacks of exceptions that leave compiled code: the user's frames only.
+   In C, so that no signal handler runs, and perhaps raises, while an exception is on its way out. */
+#include "entry.h"
+#include <frameobject.h>
+
+static PyObject *own_prefixes; /* owned: tuple of file name prefixes of stator's own code */
+static PyObject *own_errors;   /* owned: class of errors that keep their traceback */
+
+/* set_own_frames(prefixes, errors) */
+PyObject *
+traceback_set_own(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 2 || !PyTuple_Check(args[0]) || !PyExceptionClass_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "set_own_frames(prefixes, errors)");
+        return NULL;
+    }
+    Py_XSETREF(own_prefixes, Py_NewRef(args[0]));
+    Py_XSETREF(own_errors, Py_NewRef(args[1]));
+    Py_RETURN_NONE;
+}
+
+static bool
+is_own(PyTracebackObject *entry)
+{
+    PyCodeObject *code = PyFrame_GetCode(entry->tb_frame);
+    bool own = false;
+    for (Py_ssize_t i = 0; !own && i < PyTuple_GET_SIZE(own_prefixes); i++) {
+        own = PyUnicode_Tailmatch(code->co_filename, PyTuple_GET_ITEM(own_prefixes, i), 0, PY_SSIZE_T_MAX, -1) == 1;
+    }
+    Py_DECREF(code);
+    return own;
+}
+
+/* Takes stator's own frames out of the chain; the first that is left, borrowed from the chain, NULL for none. */
+static PyObject *
+unlink_own(PyObject *chain)
+{
+    PyTracebackObject *first = NULL, *last = NULL, *next;
+    for (PyTracebackObject *entry = (PyTracebackObject *)chain; entry != NULL; entry = next) {
+        next = entry->tb_next;
+        if (is_own(entry)) {
+            continue;
+        }
+        if (last == NULL) {
+            first = entry;
+        }
+        else if (last->tb_next != entry) {
+            Py_XSETREF(last->tb_next, (PyTracebackObject *)Py_NewRef(entry));
+        }
+        last = entry;
+    }
+    if (last != NULL) {
+        Py_CLEAR(last->tb_next);
+    }
+    return (PyObject *)first;
+}
+
+/* The same for the exception that is set now, unless it is stator's own. */
+void
+traceback_clean(void)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != NULL && own_prefixes != NULL && !PyErr_GivenExceptionMatches(value, own_errors)) {
+        PyObject *first = Py_XNewRef(unlink_own(traceback));
+        Py_SETREF(traceback, first);
+    }
+    PyException_SetTraceback(value, traceback == NULL ? Py_None : traceback);
+    PyErr_Restore(type, value, traceback);
+}
