@@ -251,6 +251,7 @@ class Capture:
         self.unmade: set[type] = set()  # types of objects that cannot be rebuilt
         self.machine: Machine | None = None
         self.generators: list[Any] = []  # weak references to those the program made
+        self.instances: set[int] = set()  # addresses of objects with `__del__` that it made
         policy = Policy(options.dynamic, learned if learned is not None else frozenset())
         self.host = TensorHost(refused(options.backend), policy)
         self.symbolic = False  # whether it had symbolic numbers
@@ -296,6 +297,7 @@ class Capture:
             made = self.assemble(result, going_on)
         finally:
             _frames.discard_generators(self.generators)  # first: dying, they would run
+            _frames.discard_instances(self.instances)
             result = None
             host.registries.restore()
             self.symbolic = host.has_symbols()
@@ -333,7 +335,7 @@ class Capture:
             gc.disable()  # collections would run finalizers of strangers as part of the captured program
         try:
             return _frames.capture(
-                self.machine.interpret, Frame, host.inside_types, self.generators, function, positional, keywords
+                self.machine.interpret, Frame, host.inside_types, self.generators, self.instances, function, positional, keywords
             )
         except StatorError:
             raise
