@@ -258,6 +258,7 @@ class Capture:
         if learned is not None and not options.fullgraph:
             self.host.varying = learned
         self.host.light_paths, self.host.whole_paths = light, whole
+        self.host.locks_break = not locks.LOCK_TYPES.isdisjoint(watched)
         self.guards = self.host.guards
         self.classes = self.host.classes
         self.regions = self.host.regions
@@ -351,6 +352,9 @@ class Capture:
         host = self.host
         if host.symbols is not None and host.symbols.doubt:
             raise unsupported("symbolic-value", host.symbols.doubt, function="C code")
+        if any(host.held.values()):
+            self.unmade = set(locks.LOCK_TYPES)
+            raise unsupported("thread", "a lock is held beyond the end of the graph", function="the function")
         host.settle_modules()
         for change, arguments in [*host.ambient.changes(), *host.recorder.state_effects(), *self.regions.effects()]:
             host.defer(change, list(arguments), None)
