@@ -188,6 +188,7 @@ def unpack(asm: Assembler, layout: Layout, keep_handled: bool = False, free: boo
     code, shift = asm.code, asm.shift
     if code.co_freevars and not free:
         asm.emit("COPY_FREE_VARS", len(code.co_freevars))
+    pass_over_cells(asm)
     asm.emit("RESUME", 0)
     values = sum(layout.stack) + 2 * layout.calls
     count = len(layout.slots) + layout.handled + values
@@ -212,6 +213,16 @@ def unpack(asm: Assembler, layout: Layout, keep_handled: bool = False, free: boo
             asm.emit("PUSH_NULL")
             asm.sink(height - at)
             height += 1
+
+
+def pass_over_cells(asm: Assembler) -> None:
+    """CPython takes a slot for a cell (`f_locals`, `locals()`) if there is a MAKE_CELL for it before the current instruction."""
+    cells = [arg for name, arg, _ in units(asm.code) if name == "MAKE_CELL"]
+    if cells:
+        jump = asm.jump("JUMP_FORWARD")
+        for cell in cells:
+            asm.emit("MAKE_CELL", cell)
+        asm.land(jump, asm.unit)
 
 
 def depth_of(layout: Layout) -> int:
