@@ -349,6 +349,12 @@ class Capture:
 
     def assemble(self, result: Any, going_on: GoingOn | None = None) -> Entry:
         """Graph, effects and result become the entry function; the result may be a Break."""
+        try:
+            return self.assembled(result, going_on)
+        except (MemoryError, RecursionError) as error:  # too deep a structure
+            raise InternalError(f"{type(error).__name__}: {error}") from error
+
+    def assembled(self, result: Any, going_on: GoingOn | None) -> Entry:
         host = self.host
         if host.symbols is not None and host.symbols.doubt:
             raise unsupported("symbolic-value", host.symbols.doubt, function="C code")
