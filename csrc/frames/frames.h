@@ -26,6 +26,7 @@ typedef struct Thread {
     PyObject *frame_type; /* subclass of Frame to instantiate; borrowed */
     PyObject *inside_types; /* id -> class made during this capture; borrowed */
     PyObject *generators; /* list of weak references to those made during this capture; borrowed */
+    PyObject *instances;  /* set: addresses of objects with __del__ made during this capture, not finalized yet; borrowed */
     PyObject *abandoned;  /* stator's own exception on its way out; strong or NULL */
     PyObject *below;      /* who takes the frames below a break, NULL: nobody; borrowed */
     PyObject *alone;      /* function whose frames CPython runs, but not what they call; borrowed from its wrapper */
@@ -61,6 +62,9 @@ int stator_hook_ready(PyObject *module);
 int stator_frame_ready(PyObject *module);
 int stator_note_classes(int change);
 int stator_slots_ready(PyObject *module);
+int stator_finalizers_ready(PyObject *module);
+void stator_watch_finalizer(PyTypeObject *type);
+void stator_unwatch_finalizer(PyTypeObject *type);
 int stator_identities_ready(PyObject *module);
 int stator_calls_ready(PyObject *module);
 int stator_below_ready(PyObject *module);

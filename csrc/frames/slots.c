@@ -172,55 +172,6 @@ static int wrappers_ready(void) {
     return 0;
 }
 
-/* Run a finalizer inside a span, so that what it does is observed, also when stator's own code dropped the object. */
-static void finalize_in_span(destructor finalize, PyObject *obj) {
-    PyThreadState *ts = _PyThreadState_GET();
-    Span span;
-    stator_span_enter(ts, &span);
-    finalize(obj);
-    stator_span_leave(ts, &span);
-}
-
-static int needs_span(void) {
-    return stator_thread.capturing && !stator_thread.armed && stator_thread.top && !stator_thread.abandoned;
-}
-
-static void finalize_generator(PyObject *generator) {
-    PyGenObject *gen = (PyGenObject *)generator;
-    if (needs_span() && gen->gi_frame_state == FRAME_SUSPENDED && !stator_skip_code(gen->gi_code)) {
-        finalize_in_span(_PyGen_Finalize, generator);
-    } else {
-        _PyGen_Finalize(generator);
-    }
-}
-
-static destructor finalize_slot; /* CPython's slot for classes with __del__, learnt when first met */
-
-static void finalize_instance(PyObject *obj) {
-    if (needs_span()) {
-        finalize_in_span(finalize_slot, obj);
-    } else {
-        finalize_slot(obj);
-    }
-}
-
-/* Route __del__ of a class through finalize_instance. */
-static void watch_finalizer(PyTypeObject *type) {
-    static PyObject *name;
-    if (!name && !(name = PyUnicode_InternFromString("__del__"))) {
-        PyErr_Clear();
-        return;
-    }
-    if (type->tp_finalize && type->tp_finalize != finalize_instance && _PyType_Lookup(type, name)) {
-        if (!finalize_slot) {
-            finalize_slot = type->tp_finalize;
-        }
-        if (type->tp_finalize == finalize_slot) {
-            type->tp_finalize = finalize_instance;
-        }
-    }
-}
-
 /* Classes made while a span is open are inside: true if this one is known as such now. */
 static int note_class(PyObject *cls) {
     if (!stator_thread.armed || !stator_thread.inside_types) {
@@ -266,7 +217,7 @@ static PyObject *type_new_noted(PyTypeObject *meta, PyObject *args, PyObject *kw
         winner->tp_alloc = PyType_GenericAlloc;
     }
     if (cls && stator_thread.armed && stator_thread.inside_types) {
-        watch_finalizer((PyTypeObject *)cls);
+        stator_watch_finalizer((PyTypeObject *)cls);
     }
     if (cls && !note_class(cls)) {
         Py_CLEAR(cls);
@@ -324,7 +275,7 @@ static PyObject *watch_type(PyObject *module, PyObject *cls) {
     if (type->tp_setattro == PyObject_GenericSetAttr) {
         type->tp_setattro = write_generic;
     }
-    watch_finalizer(type);
+    stator_watch_finalizer(type);
     Py_RETURN_TRUE;
 }
 
@@ -339,9 +290,7 @@ static PyObject *unwatch_type(PyObject *module, PyObject *cls) {
     if (type->tp_setattro == write_generic) {
         type->tp_setattro = PyObject_GenericSetAttr;
     }
-    if (finalize_slot && type->tp_finalize == finalize_instance) {
-        type->tp_finalize = finalize_slot;
-    }
+    stator_unwatch_finalizer(type);
     Py_RETURN_NONE;
 }
 
@@ -400,8 +349,5 @@ int stator_slots_ready(PyObject *module) {
     module_read = PyModule_Type.tp_getattro;
     PyModule_Type.tp_getattro = read_module;
     type_new = PyType_Type.tp_new;
-    PyGen_Type.tp_finalize = finalize_generator;
-    PyCoro_Type.tp_finalize = finalize_generator;
-    PyAsyncGen_Type.tp_finalize = finalize_generator;
     return PyModule_AddFunctions(module, stator_slots_methods);
 }

@@ -113,11 +113,11 @@ static void stop_noting(void) {
     PyErr_Restore(type, value, traceback);
 }
 
-/* capture(interpret, frame_type, inside_types, generators, function, args, kwargs) -> (returned, value or exception): the
+/* capture(interpret, frame_type, inside_types, generators, instances, function, args, kwargs) -> (returned, value or exception): the
    root call; its frames go to interpret(frame). Raises only what stator itself raised. */
 static PyObject *capture(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    if (nargs != 7 || !PyList_Check(args[3])) {
-        PyErr_SetString(PyExc_TypeError, "capture(interpret, frame_type, inside_types, generators, function, args, kwargs)");
+    if (nargs != 8 || !PyList_Check(args[3]) || !PySet_Check(args[4])) {
+        PyErr_SetString(PyExc_TypeError, "capture(interpret, frame_type, inside_types, generators, instances, function, args, kwargs)");
         return NULL;
     }
     if (!PyDict_Check(args[2]) || !PyType_Check(args[1]) || !PyType_IsSubtype((PyTypeObject *)args[1], &StatorFrameType)) {
@@ -131,11 +131,12 @@ static PyObject *capture(PyObject *module, PyObject *const *args, Py_ssize_t nar
     PyThreadState *ts = _PyThreadState_GET();
     char *limit = stator_thread.stack_limit;
     Thread saved = stator_thread;
-    stator_thread = (Thread){.interpret = args[0], .frame_type = args[1], .inside_types = args[2], .generators = args[3], .capturing = saved.capturing + 1,
+    stator_thread = (Thread){.interpret = args[0], .frame_type = args[1], .inside_types = args[2], .generators = args[3],
+                             .instances = args[4], .capturing = saved.capturing + 1,
                              .user_recursion = ts->recursion_remaining, .stack_limit = limit};
     Span span;
     stator_span_enter(ts, &span);
-    PyObject *result = PyObject_Call(args[4], args[5], args[6] == Py_None ? NULL : args[6]);
+    PyObject *result = PyObject_Call(args[5], args[6], args[7] == Py_None ? NULL : args[7]);
     stator_span_leave(ts, &span);
     int gave_up = stator_thread.abandoned != NULL, raised = result == NULL && !gave_up;
     if (raised) {
@@ -260,7 +261,7 @@ PyMethodDef stator_span_methods[] = {
     {"native_apply", (PyCFunction)(void (*)(void))native_apply, METH_FASTCALL, "native_apply(callable, args, kwargs)"},
     {"send", (PyCFunction)(void (*)(void))send, METH_FASTCALL, "send(receiver, value) -> (finished, value)"},
     {"capture", (PyCFunction)(void (*)(void))capture, METH_FASTCALL,
-     "capture(interpret, frame_type, inside_types, generators, function, args, kwargs)"},
+     "capture(interpret, frame_type, inside_types, generators, instances, function, args, kwargs)"},
     {"capturing", capturing, METH_NOARGS, "whether this thread is inside a capture"},
     {"top_frame", top_frame, METH_NOARGS, "the innermost interpreted frame"},
     {"abandon", abandon, METH_O, "abandon(exception): unwind native code and raise this in stator"},

@@ -60,6 +60,7 @@ class Assembler:
         self.raw = bytearray()
         self.lines = bytearray()
         self.line = code.co_firstlineno
+        self.place: Sequence[int | None] | None = None  # of instructions that do not say
         self.rows: list[tuple[int, int, int, int, bool]] = []
 
     @property
@@ -72,7 +73,7 @@ class Assembler:
             if arg >> shift:
                 self.raw += bytes([dis.opmap["EXTENDED_ARG"], arg >> shift & 255])
         self.raw += bytes([dis.opmap[name], arg & 255]) + bytes(2 * tables.CACHES.get(name, 0))
-        self.locate(self.unit - start, place)
+        self.locate(self.unit - start, place or self.place)
 
     def locate(self, count: int, place: Sequence[int | None] | None) -> None:
         """Line table entries for the last `count` units."""
@@ -187,6 +188,7 @@ def unpack(asm: Assembler, layout: Layout, keep_handled: bool = False, free: boo
     code, shift = asm.code, asm.shift
     if code.co_freevars and not free:
         asm.emit("COPY_FREE_VARS", len(code.co_freevars))
+    pass_over_cells(asm)
     asm.emit("RESUME", 0)
     values = sum(layout.stack) + 2 * layout.calls
     count = len(layout.slots) + layout.handled + values
@@ -211,6 +213,16 @@ def unpack(asm: Assembler, layout: Layout, keep_handled: bool = False, free: boo
             asm.emit("PUSH_NULL")
             asm.sink(height - at)
             height += 1
+
+
+def pass_over_cells(asm: Assembler) -> None:
+    """CPython takes a slot for a cell (`f_locals`, `locals()`) if there is a MAKE_CELL for it before the current instruction."""
+    cells = [arg for name, arg, _ in units(asm.code) if name == "MAKE_CELL"]
+    if cells:
+        jump = asm.jump("JUMP_FORWARD")
+        for cell in cells:
+            asm.emit("MAKE_CELL", cell)
+        asm.land(jump, asm.unit)
 
 
 def depth_of(layout: Layout) -> int:
@@ -340,6 +352,7 @@ def single(code: CodeType, unit: int, layout: Layout, level: int) -> CodeType:
     exits = exits_of(code, unit)
     row = handler_of(code, unit)
     asm = Assembler(code)
+    asm.place = place_of(code, unit)  # for those who keep the frame
     unpack(asm, layout, keep_handled=True)
     start = asm.unit
     jump = None
@@ -371,6 +384,7 @@ def copy_group(asm: Assembler, start: int, end: int) -> None:
 def shell(code: CodeType, unit: int, layout: Layout, level: int) -> CodeType:
     """Calls the function that came along in place of the instruction at `unit`, and returns what it returns."""
     asm = Assembler(code)
+    asm.place = place_of(code, unit)
     unpack(asm, layout, keep_handled=True)
     start = asm.unit
     emit_call(asm, place_of(code, unit))

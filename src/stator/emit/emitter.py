@@ -75,6 +75,15 @@ class Emitter:
         self._body.add(Line(self._text(piece(template, *objects)), unpacks=slots))
         self._names.update((slot.name, slot) for slot in slots)
 
+    def bind(self, text: str, hint: str) -> Source:
+        """Add `name = text`, and give the name."""
+        name, count = hint, 1
+        while name in self._namespace or name in self._names:
+            name, count = f"{hint}_{count}", count + 1
+        self.raw(f"{name} = {text}")
+        self._names[name] = Slot(name)
+        return Source(name)
+
     def constant(self, obj: object, hint: str | None = None) -> Source:
         """The name of obj, embedded as it is; one object has one name."""
         return Source(self._constant(obj, hint).name)
@@ -113,7 +122,7 @@ class Emitter:
 
     def _free_name(self, wanted: str) -> str:
         name, count = wanted, 1
-        while name in self._namespace:
+        while name in self._namespace or name in self._names:
             count += 1
             name = f"{wanted}_{count}"
         return name

@@ -25,7 +25,9 @@ MOVING = frozenset(
 
 # Instructions outside of the table of windows, or that look at some places of theirs only: depths from the top.
 PLACES: dict[str, Positions] = {
-    **dict.fromkeys(("LIST_APPEND", "SET_ADD", "LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE"), both_ends),
+    **dict.fromkeys(("LIST_APPEND", "SET_ADD", "LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE"), both_ends),
+    "DICT_MERGE": lambda arg: (1, arg + 1, arg + 3),  # messages name the function
+    "CHECK_EG_MATCH": lambda arg: (1, 2),
     "MAP_ADD": lambda arg: (1, 2, arg + 2),
     "WITH_EXCEPT_START": lambda arg: (1, 4),
     "PUSH_EXC_INFO": lambda arg: (1,),

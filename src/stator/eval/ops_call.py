@@ -86,7 +86,19 @@ def call_function_ex(f: Frame, flags: int) -> None:
 
 def star_args(function: Any, args: Any) -> tuple[Any, ...]:
     """tuple(args), with the message CPython gives for `f(*args)`."""
+    kind = type(args)
+    if not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
+        raise TypeError(f"{called_name(function)} argument after * must be an iterable, not {kind.__name__}")
     return (*args,)
+
+
+def called_name(function: Any) -> str:
+    """What CPython calls a function in messages about its arguments."""
+    name = getattr(function, "__qualname__", None)
+    module = getattr(function, "__module__", None)
+    if name is None:
+        return str(function)
+    return f"{name}()" if module is None or module == "builtins" else f"{module}.{name}()"
 
 
 STAR_ARGS = star_args

@@ -81,6 +81,8 @@ class Host(World):
         self.gc_enabled = gc.isenabled()
         self.recorder: Any = None
         self.locks: dict[int, Any] = {}  # outside locks that the program took
+        self.held: dict[int, int] = {}  # how often it has to give them back
+        self.locks_break = False  # taking a lock is a break
         self.watched_functions: list[Any] = []
         self.checked_classes: dict[int, type] = {}
         self.displaying = False  # C is rendering a traceback

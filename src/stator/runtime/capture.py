@@ -251,12 +251,14 @@ class Capture:
         self.unmade: set[type] = set()  # types of objects that cannot be rebuilt
         self.machine: Machine | None = None
         self.generators: list[Any] = []  # weak references to those the program made
+        self.instances: set[int] = set()  # addresses of objects with `__del__` that it made
         policy = Policy(options.dynamic, learned if learned is not None else frozenset())
         self.host = TensorHost(refused(options.backend), policy)
         self.symbolic = False  # whether it had symbolic numbers
         if learned is not None and not options.fullgraph:
             self.host.varying = learned
         self.host.light_paths, self.host.whole_paths = light, whole
+        self.host.locks_break = not locks.LOCK_TYPES.isdisjoint(watched)
         self.guards = self.host.guards
         self.classes = self.host.classes
         self.regions = self.host.regions
@@ -290,6 +292,7 @@ class Capture:
             made = self.assemble(result, going_on)
         finally:
             try:
+                self.discard()  # first: dying, they would run
                 result = None
                 self.close()
             except KeyboardInterrupt:
@@ -322,13 +325,18 @@ class Capture:
 
     def close(self) -> None:
         """Nothing of the program is held or watched any longer; may be repeated."""
-        _frames.discard_generators(self.generators)  # first: dying, they would run
+        self.discard()
         if vars(self.host):
             self.host.registries.restore()
             self.put_back()
             self.symbolic = self.host.has_symbols()
             self.host.close()
         forget_tracebacks()
+
+    def discard(self) -> None:
+        """Generators and objects with finalizers that the program made end without running any code of theirs."""
+        _frames.discard_generators(self.generators)
+        _frames.discard_instances(self.instances)
 
     def place(self) -> Place | None:
         """Where a break can be after the capture was given up."""
@@ -355,7 +363,7 @@ class Capture:
         self.machine = Machine(host, first_function(function), self.stop, self.watched)
         try:
             return _frames.capture(
-                self.machine.interpret, Frame, host.inside_types, self.generators, function, positional, keywords
+                self.machine.interpret, Frame, host.inside_types, self.generators, self.instances, function, positional, keywords
             )
         except StatorError:
             raise
@@ -364,9 +372,18 @@ class Capture:
 
     def assemble(self, result: Any, going_on: GoingOn | None = None) -> Entry:
         """Graph, effects and result become the entry function; the result may be a Break."""
+        try:
+            return self.assembled(result, going_on)
+        except (MemoryError, RecursionError) as error:  # too deep a structure
+            raise InternalError(f"{type(error).__name__}: {error}") from error
+
+    def assembled(self, result: Any, going_on: GoingOn | None) -> Entry:
         host = self.host
         if host.symbols is not None and host.symbols.doubt:
             raise unsupported("symbolic-value", host.symbols.doubt, function="C code")
+        if any(host.held.values()):
+            self.unmade = set(locks.LOCK_TYPES)
+            raise unsupported("thread", "a lock is held beyond the end of the graph", function="the function")
         host.settle_modules()
         for change, arguments in [*host.ambient.changes(), *host.recorder.state_effects(), *self.regions.effects()]:
             host.defer(change, list(arguments), None)

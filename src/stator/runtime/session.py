@@ -8,7 +8,7 @@ import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from stator import _entry, _frames
@@ -228,7 +228,7 @@ class Cache:
 
     def place_before(self, capture: Capture, unmade: set[type]) -> Place | None:
         """The instruction that makes the first object of types that cannot be rebuilt."""
-        if not unmade:
+        if not unmade or FrameType in unmade:  # the frames behind a break are others
             return None
         probe = self.capture(capture.call, watched=unmade, constants=capture.options.dynamic is False)
         try:

@@ -31,7 +31,8 @@ def tail(emitter: Emitter, found: Any, going_on: GoingOn | None) -> Source:
     step = state = ""
     for part in reversed(found.step()):
         items = [names[number] for number in part.items]
-        items += [state, step] if step else []
+        if step:  # a name for it: as one expression, deep recursion would nest too much for the parser
+            items += [emitter.bind(state, "inner"), step]
         items += [names[number] for number in part.stack]
         state = f"({', '.join(items)}{',' if items else ''})"
         step = function_source(emitter, part, names)

@@ -1,0 +1,130 @@
+/* Finalizers of objects that the captured program made: they run in a span, where what they do is observed. What is left
+   when the capture ends was only its copy of the real thing and dies silently. */
+#include "frames.h"
+
+static destructor finalize_slot; /* CPython's slot for classes with __del__, learnt when first met */
+static PyObject *del_name;
+static PyObject *discarded; /* set: addresses of objects to die silently whose types have no mark for that */
+
+/* Run a finalizer inside a span, also when stator's own code dropped the object. */
+static void finalize_in_span(destructor finalize, PyObject *obj) {
+    PyThreadState *ts = _PyThreadState_GET();
+    Span span;
+    stator_span_enter(ts, &span);
+    finalize(obj);
+    stator_span_leave(ts, &span);
+}
+
+static int needs_span(void) {
+    return stator_thread.capturing && !stator_thread.armed && stator_thread.top && !stator_thread.abandoned;
+}
+
+static void finalize_generator(PyObject *generator) {
+    PyGenObject *gen = (PyGenObject *)generator;
+    if (needs_span() && gen->gi_frame_state == FRAME_SUSPENDED && !stator_skip_code(gen->gi_code)) {
+        finalize_in_span(_PyGen_Finalize, generator);
+    } else {
+        _PyGen_Finalize(generator);
+    }
+}
+
+/* Takes an object's address out of a set: whether it was in there. Keeps an exception that is on its way. */
+static int take_out(PyObject *addresses, PyObject *obj) {
+    if (!addresses || !PySet_GET_SIZE(addresses)) {
+        return 0;
+    }
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *address = PyLong_FromVoidPtr(obj);
+    int found = address && PySet_Discard(addresses, address) == 1;
+    Py_XDECREF(address);
+    PyErr_Restore(type, value, traceback);
+    return found;
+}
+
+static void finalize_instance(PyObject *obj) {
+    int inside = take_out(stator_thread.instances, obj);
+    if (take_out(discarded, obj) || (inside && (!stator_thread.top || stator_thread.abandoned))) {
+        return;
+    }
+    if (needs_span()) {
+        finalize_in_span(finalize_slot, obj);
+    } else {
+        finalize_slot(obj);
+    }
+}
+
+/* tp_alloc of classes with __del__: notes what the captured program makes. */
+static PyObject *alloc_finalizable(PyTypeObject *type, Py_ssize_t items) {
+    PyObject *obj = PyType_GenericAlloc(type, items);
+    if (obj && stator_thread.armed && stator_thread.instances) {
+        PyObject *address = PyLong_FromVoidPtr(obj);
+        if (!address || PySet_Add(stator_thread.instances, address) < 0) {
+            Py_CLEAR(obj);
+        }
+        Py_XDECREF(address);
+    }
+    return obj;
+}
+
+/* Route __del__ of a class through finalize_instance. */
+void stator_watch_finalizer(PyTypeObject *type) {
+    if (!type->tp_finalize || !_PyType_Lookup(type, del_name)) {
+        return;
+    }
+    if (!finalize_slot && type->tp_finalize != finalize_instance) {
+        finalize_slot = type->tp_finalize;
+    }
+    if (type->tp_finalize == finalize_slot) {
+        type->tp_finalize = finalize_instance;
+    }
+    if (type->tp_finalize == finalize_instance && type->tp_alloc == PyType_GenericAlloc
+        && !PyType_IsSubtype(type, &PyType_Type)) {
+        type->tp_alloc = alloc_finalizable;
+    }
+}
+
+void stator_unwatch_finalizer(PyTypeObject *type) {
+    if (finalize_slot && type->tp_finalize == finalize_instance && PyType_IS_GC(type)) { /* others are asked for in `discarded` */
+        type->tp_finalize = finalize_slot;
+    }
+    if (type->tp_alloc == alloc_finalizable) {
+        type->tp_alloc = PyType_GenericAlloc;
+    }
+}
+
+/* discard_instances(addresses): objects with finalizers, all alive, that are to die without running them. */
+static PyObject *discard_instances(PyObject *module, PyObject *addresses) {
+    PyObject *address;
+    Py_ssize_t at = 0;
+    Py_hash_t hash;
+    while (PySet_Check(addresses) && _PySet_NextEntry(addresses, &at, &address, &hash)) {
+        PyObject *obj = PyLong_AsVoidPtr(address);
+        if (PyObject_IS_GC(obj)) {
+            _PyGCHead_SET_FINALIZED(_Py_AS_GC(obj));
+        } else if (PySet_Add(discarded, address) < 0) {
+            return NULL;
+        }
+    }
+    if (PySet_Clear(addresses) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"discard_instances", discard_instances, METH_O, "discard_instances(addresses): they die without running __del__"},
+    {NULL},
+};
+
+int stator_finalizers_ready(PyObject *module) {
+    del_name = PyUnicode_InternFromString("__del__");
+    discarded = PySet_New(NULL);
+    if (!del_name || !discarded) {
+        return -1;
+    }
+    PyGen_Type.tp_finalize = finalize_generator;
+    PyCoro_Type.tp_finalize = finalize_generator;
+    PyAsyncGen_Type.tp_finalize = finalize_generator;
+    return PyModule_AddFunctions(module, methods);
+}

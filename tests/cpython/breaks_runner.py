@@ -1,0 +1,202 @@
+"""CPython's own tests with graph breaks allowed: `python -m tests.cpython.breaks_runner [--force N] [--only TEXT] MODULE…`.
+
+Each test method runs twice plainly and twice compiled with `fullgraph=False`; the two outcomes (passed, skipped, or the type of
+the exception) must be the same. A module runs in a process of its own, which is started again after a crash or a test that took
+too long. Prints one JSON object per module: how many tests there are, and what differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections.abc import Callable
+from typing import Any
+
+from tests.cpython.runner import PLAIN, cases, loaded
+
+SECONDS = 30  # of CPU time, for one test
+WALL = 600  # seconds, for one child
+SLOW = 75  # exit status of a child whose test took too long
+
+
+def identifier(case: unittest.TestCase) -> str:
+    return f"{type(case).__qualname__}.{case._testMethodName}"
+
+
+class Outcome(unittest.TestResult):
+    """What became of one test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds: set[str] = set()
+        self.text = ""
+
+    def addError(self, test: Any, err: Any) -> None:  # noqa: N802
+        self.kinds.add(err[0].__name__)
+        self.text = self.text or self._exc_info_to_string(err, test)
+
+    addFailure = addError  # noqa: N815
+
+    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:  # noqa: N802
+        if err is not None:
+            self.addError(test, err)
+
+    def addSkip(self, test: Any, reason: str) -> None:  # noqa: N802
+        self.kinds.add("skipped")
+
+    def addExpectedFailure(self, test: Any, err: Any) -> None:  # noqa: N802
+        self.kinds.add("failed as expected")
+
+    def addUnexpectedSuccess(self, test: Any) -> None:  # noqa: N802
+        self.kinds.add("unexpected success")
+
+    def __str__(self) -> str:
+        return ", ".join(sorted(self.kinds)) or "passed"
+
+
+def outcome(case: unittest.TestCase, compiled: Callable[[Any], Any]) -> Outcome:
+    """The outcome of calling a test's method, wrapped by `compiled`, twice, with a renewed fixture."""
+    name = case._testMethodName
+    method = getattr(case, name)
+
+    def twice() -> None:
+        vars(case).pop(name, None)
+        run = compiled(method)
+        run()
+        case.tearDown()
+        case.doCleanups()
+        case.setUp()
+        run()
+
+    twice.__dict__.update(getattr(method, "__dict__", {}))  # skip and expectedFailure marks
+    vars(case)[name] = twice
+    result = Outcome()
+    try:
+        case.run(result)
+    except KeyboardInterrupt:
+        result.kinds.add("KeyboardInterrupt")
+    finally:
+        vars(case).pop(name, None)
+    return result
+
+
+def compiled(method: Any) -> Any:
+    import stator
+
+    stator.reset()
+    return stator.compile(method, backend="eager", fullgraph=False)
+
+
+def difference(case: unittest.TestCase) -> dict[str, str]:
+    """Empty if a test comes out the same both ways."""
+    if not hasattr(getattr(case, case._testMethodName), "__code__"):
+        return {}
+    again = type(case)(case._testMethodName)
+    plain = outcome(case, lambda method: method)
+    broken = outcome(again, compiled)
+    return {} if plain.kinds == broken.kinds else {"plain": str(plain), "compiled": str(broken), "text": broken.text}
+
+
+def child(module: str, fd: int, done: list[str], only: str, force: str) -> None:
+    """Runs the tests of one module that are not done yet, and writes a line before and after each."""
+    from stator.eval import forced
+
+    forced.force(force or None)
+    parent = os.getpid()
+
+    def emit(record: dict[str, Any]) -> None:
+        if os.getpid() == parent:
+            os.write(fd, json.dumps(record).encode() + b"\n")
+
+    def late(signum: int, frame: Any) -> None:
+        os._exit(SLOW)
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_DATA, (8 << 30, 8 << 30))
+    from test import support
+
+    support.use_resources = []
+    for name, function in PLAIN.items():
+        setattr(unittest.TestCase, name, function)
+    found = {identifier(case): case for case in cases(loaded(module)) if only in identifier(case)}
+    os.chdir(tempfile.mkdtemp())
+    emit({"all": len(found)})
+    for name, case in found.items():
+        if name in done:
+            continue
+        emit({"start": name})
+        signal.signal(signal.SIGPROF, late)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        different = difference(case)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        emit({"end": name, **({"different": different} if different else {})})
+    emit({"finished": True})
+    os._exit(0)
+
+
+def run_module(module: str, only: str = "", force: str = "") -> dict[str, Any]:
+    """The differences of one module's tests, by name."""
+    record: dict[str, Any] = {"module": module, "all": 0, "different": {}}
+    done: list[str] = []
+    while True:
+        before = len(done)
+        lines, status, errors = run_child(module, done, only, force)
+        started = [line["start"] for line in lines if "start" in line]
+        ended = {line["end"]: line for line in lines if "end" in line}
+        record["all"] = next((line["all"] for line in lines if "all" in line), record["all"])
+        record["different"] |= {name: line["different"] for name, line in ended.items() if "different" in line}
+        done += started
+        if lines and "finished" in lines[-1]:
+            return record
+        for name in started[-1:]:
+            if name not in ended:
+                record["different"][name] = {"compiled": "too slow" if status == SLOW else f"crash {status}", "text": errors[-6000:]}
+        if len(done) == before:
+            record["different"]["module"] = {"compiled": f"crash {status}", "text": errors[-6000:]}
+            return record
+
+
+def run_child(module: str, done: list[str], only: str, force: str) -> tuple[list[dict[str, Any]], int, str]:
+    """The lines one child wrote, its exit status, and its stderr."""
+    with tempfile.TemporaryFile("w+") as lines, tempfile.TemporaryFile("w+", errors="replace") as errors:
+        fd = lines.fileno()
+        command = [sys.executable, "-m", "tests.cpython.breaks_runner", "--child", str(fd), "--only", only, "--force", force, module]
+        extra = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
+        text = json.dumps(done)
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors, pass_fds=[fd], text=True, env=os.environ | extra
+        )
+        try:
+            process.communicate(text, timeout=WALL)
+            status = process.returncode
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            status = SLOW
+        lines.seek(0)
+        errors.seek(0)
+        return [json.loads(line) for line in lines], status, errors.read()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("modules", nargs="+")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--force", default="")
+    parser.add_argument("--child", type=int)
+    options = parser.parse_args()
+    if options.child is not None:
+        child(options.modules[0], options.child, json.load(sys.stdin), options.only, options.force)
+    for module in options.modules:
+        print(json.dumps(run_module(module, options.only, options.force)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
