@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ class MessagePassing(nn.Module):
         super().__init__()
         self.aggr = aggr
         self.i, self.j = (0, 1) if flow == "target_to_source" else (1, 0)
-        self.params = {name: inspect.signature(getattr(self, name)).parameters for name in ("message", "update")}
+        self.params = {n: OrderedDict(inspect.signature(getattr(self, n)).parameters) for n in ("message", "update")}
         self.user_args = {arg for params in self.params.values() for arg in params} - {"inputs"}
 
     def collect(self, edge_index: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
