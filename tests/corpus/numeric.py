@@ -84,7 +84,8 @@ def linear_algebra(x: Any) -> Any:
 
 @case((ints(3, 2, 5), r(5, 3)), (ints(3, 2, 4), r(5, 3)))
 def sparse(indices: Any, dense: Any) -> Any:
-    s = torch.sparse_coo_tensor(indices, torch.ones(indices.size(1)), (3, 5)).coalesce()
+    values = torch.ones(indices.size(1))
+    s = torch.sparse_coo_tensor(indices, values, (3, 5), check_invariants=True).coalesce()
     return torch.sparse.mm(s, dense), s.indices(), s.values(), s.to_dense(), s._nnz()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.corpus import effects, generative, graphs, numeric, sequences, styles, training, vision  # noqa: F401 - cases
+from tests.corpus import effects, generative, graphs, numeric, reduced, sequences, styles, training, vision  # noqa: F401 - cases
 from tests.corpus.registry import CASES
 from tests.harness import check
 

@@ -396,7 +396,7 @@ class DetectionLoss(nn.Module):
         loss = sum(v for k, v in self.losses.items() if k != "n")
         if not math.isfinite(loss.item()):
             raise FloatingPointError(loss)
-        return loss, {k: float(v) for k, v in self.losses.items()}
+        return loss, {k: float(v.detach() if torch.is_tensor(v) else v) for k, v in self.losses.items()}
 
 
 @case((r(2, 4, 5, 5),), (r(3, 4, 5, 5),), train=False)
