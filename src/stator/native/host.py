@@ -534,7 +534,21 @@ def call_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[st
         return host.call(f, method, [obj, *args], kwargs)
     if type(obj) is LruCache:
         check_cache(host, obj)
+    else:
+        check_called(host, obj)
     return call_python(host, f, obj, args, kwargs)
+
+
+def check_called(host: Host, obj: Any) -> None:
+    """An outside object that C code calls (Cython functions are such): only where it never changes anything."""
+    record = host.records.get(id(obj))
+    if record is None or record.inner is not record.obj or never_changes(obj):
+        return
+    mro = type.__dict__["__mro__"].__get__(type(obj))
+    definer = next((base for base in mro if "__call__" in _frames.class_dict(base)), None)
+    if definer is not None and not _frames.is_python_class(definer):
+        name = getattr(obj, "__qualname__", None) or type(obj).__qualname__
+        raise host.refuse("native-unknown", f"call of {name}, an outside {definer.__name__}", function=name)
 
 
 def check_cache(host: Host, wrapper: Any) -> None:

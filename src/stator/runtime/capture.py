@@ -212,9 +212,11 @@ def takes_plainly(function: Any) -> bool:
 
 def enter_or_wait(host: TensorHost, enter: Callable[[Any, Path], Any], value: Any, path: Path) -> Any:
     """The value as it enters, or not yet if nothing can be known about it: perhaps nobody looks at it."""
+    known = len(host.records)
     try:
         return enter(value, path)
     except Unsupported:
+        host.forget_since(known)
         host.lazy = True
         return Lazy(value, path)
 
@@ -272,6 +274,14 @@ class Capture:
 
         With a place to stop at, `going_on` answers for a break what follows it.
         """
+        try:
+            return self.make_entry(going_on)
+        except StatorError:
+            raise
+        except Exception as error:  # a mistake of stator's own: the program must not see it
+            raise InternalError(f"{type(error).__name__}: {error}") from error
+
+    def make_entry(self, going_on: GoingOn | None) -> Entry:
         started = time.perf_counter()
         recorder = self.host.recorder
         result: Any = None

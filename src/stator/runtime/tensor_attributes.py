@@ -51,8 +51,8 @@ def write_tensor(host: Any, f: Frame, traced: Any, name: str, value: Any) -> Non
         host.recorder.set_attribute(traced, name, value)
     except OutsideAttribute:
         record = host.records[id(traced)]
-        if name == "data":
-            host.recorder.replace_data(traced, value)
+        if name == "data" and not host.recorder.replace_data(traced, value):
+            return
         known = record.extra = record.extra or {}
         before = known[name][0] if name in known else UNBOUND
         known[name] = (before, value, None)

@@ -36,20 +36,27 @@ _WITH_DATA = Target(with_data, "call_function", with_data, "with_data")
 _DETACH = Target(torch.Tensor.detach, "call_method", "detach", "data")
 
 
-def replace_data(recorder: Recorder, traced: TracedTensor, value: Any) -> None:
-    """Performs `traced.data = value` inside the graph; for a graph input the assignment outside is still to be done."""
+def replace_data(recorder: Recorder, traced: TracedTensor, value: Any) -> bool:
+    """Performs `traced.data = value` inside the graph; for a graph input the assignment outside is still to be done.
+
+    False: the tensor has this memory already, as after `traced.data *= 2`, and nothing changes.
+    """
     if type(value) is not TracedTensor:
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
     old = traced._meta
+    if value._storage is traced._storage and value._meta.with_autograd(old.requires_grad, old.leaf) is old:
+        return False
     if old.requires_grad and not old.leaf:
         raise UnsupportedOp("Tensor.data", "assignment to a tensor that an operation made", "tensor-metadata")
     if old.requires_grad:
         detached = recorder.record(_DETACH, (value,), {})
         with torch.enable_grad():
             made = recorder.record(_WITH_DATA, (traced, detached), {})
+        value._storage.replaced = True
     else:
         made = recorder.record(_DETACH, (value,), {})
     traced._node = made._node
     traced._meta = made._meta.with_autograd(old.requires_grad, old.leaf)
     traced._storage = value._storage
     traced._family = None
+    return True

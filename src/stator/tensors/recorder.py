@@ -245,9 +245,9 @@ class Recorder:
         """Performs `traced.name = value`."""
         attributes.write(self, traced, name, value)
 
-    def replace_data(self, traced: TracedTensor, value: Any) -> None:
+    def replace_data(self, traced: TracedTensor, value: Any) -> bool:
         """`traced.data = value` for a graph input, whose caller performs the assignment outside as well."""
-        data.replace_data(self, traced, value)
+        return data.replace_data(self, traced, value)
 
     def record(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Records a call whose target is known."""
@@ -320,6 +320,9 @@ class Recorder:
                 raise UnsupportedOp(describe(target.func), "a traced tensor of another capture", "tensor-escaped")
         if plan.silent:
             return self._result(plan.result, None, tensors, [])
+        if any(tensors[index]._storage.replaced for index in plan.mutated):
+            text = "a write to memory that became the data of a tensor in this graph"
+            raise UnsupportedOp(describe(target.func), text, "tensor-metadata")
         if state != self.state.now:
             self.state.go_to(state)
         node = self._nodes.add(target.op, target.target, args, kwargs, target.name)

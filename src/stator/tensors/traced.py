@@ -32,10 +32,11 @@ current = Current()
 class Storage:
     """One piece of memory, shared by all views of it."""
 
-    __slots__ = ("mutated",)
+    __slots__ = ("mutated", "replaced")
 
     def __init__(self) -> None:
         self.mutated = False
+        self.replaced = False  # it became the data of a tensor that autograd knows (`x.data = …`)
 
 
 Family = list["weakref.ref[TracedTensor]"]

@@ -113,6 +113,13 @@ class World:
             importer = importer_for(type(obj))
         return importer(self, obj, path)
 
+    def forget_since(self, count: int) -> None:
+        """Undo an import that failed: what was registered after the first `count` records may be filled in part."""
+        for key in list(self.records)[count:]:
+            record = self.records.pop(key)
+            self.hollow.pop(id(record.inner), None)
+            self.shadow_fields.pop(id(record.inner), None)
+
     def light(self, obj: Any, path: Path) -> Any:
         """As `enter`, for a value that goes to a register of the interpreter: it may be hollow."""
         row = HOLLOW.get(id(type(obj)))

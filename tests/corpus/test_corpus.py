@@ -1,0 +1,22 @@
+"""Every program of the corpus does compiled what it does in eager, also on later calls with other inputs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.corpus import effects, generative, graphs, numeric, reduced, sequences, styles, training, vision  # noqa: F401 - cases
+from tests.corpus.registry import CASES
+from tests.harness import check
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_program(name: str) -> None:
+    case = CASES[name]
+    check(
+        case.program(),
+        vary=case.calls,
+        fullgraph=False,
+        expect_breaks=None,
+        expect_recompiles=None,
+        **case.options,
+    )
