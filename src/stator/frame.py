@@ -39,7 +39,10 @@ def forget_tracebacks() -> None:
 class Frame(_frames.Frame):
     """A CPython frame plus the evaluation stack; created by the hook."""
 
-    __slots__ = ("called", "direct", "info", "kwnames", "locals", "path", "result", "stack", "started", "steps", "tail", "world")
+    __slots__ = (
+        "called", "direct", "info", "kwnames", "locals", "path", "result",
+        "stack", "started", "steps", "tail", "world",
+    )  # fmt: skip
 
     stack: list[Any]
     locals: list[Any]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dis
-from functools import lru_cache
 from collections.abc import Callable
+from functools import lru_cache
 from types import CodeType
 from typing import Any, NamedTuple
 

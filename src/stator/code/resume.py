@@ -216,7 +216,7 @@ def unpack(asm: Assembler, layout: Layout, keep_handled: bool = False, free: boo
 
 
 def pass_over_cells(asm: Assembler) -> None:
-    """CPython takes a slot for a cell (`f_locals`, `locals()`) if there is a MAKE_CELL for it before the current instruction."""
+    """CPython takes a slot for a cell (`f_locals`, `locals()`) if a MAKE_CELL for it precedes the current instruction."""
     cells = [arg for name, arg, _ in units(asm.code) if name == "MAKE_CELL"]
     if cells:
         jump = asm.jump("JUMP_FORWARD")
@@ -266,7 +266,7 @@ def resumed(code: CodeType, unit: int, layout: Layout, caller: int | None = None
 
 
 def revived(code: CodeType, unit: int, layout: Layout) -> CodeType:
-    """A generator function that goes on behind the yield at `unit`, where a first `next` leaves it; -1: at the start."""
+    """A generator function that goes on behind the yield at `unit`, where a first `next` leaves it; -1: the start."""
     asm = Assembler(code)
     instructions = units(code)
     if code.co_freevars:

@@ -23,9 +23,9 @@ from typing import Any
 import torch
 
 from . import raw
+from .generators import build_generator
 from .makers import dead_reference
 from .plan import SELF, CannotRebuild, Const, Heap, Part, Plan, listing, piece, refuse, tuple_of
-from .generators import build_generator
 from .recipes_containers import create
 
 # Immutable ones.

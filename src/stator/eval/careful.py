@@ -18,10 +18,11 @@ def both_ends(arg: int) -> tuple[int, ...]:
 
 
 # Instructions that only move values, or whose operands are never lazy.
-MOVING = frozenset(
-    "NOP RESUME CACHE PRECALL KW_NAMES POP_TOP PUSH_NULL COPY SWAP LOAD_CONST LOAD_FAST LOAD_CLOSURE STORE_FAST DELETE_FAST"
-    " MAKE_CELL COPY_FREE_VARS JUMP_FORWARD JUMP_BACKWARD JUMP_BACKWARD_NO_INTERRUPT RETURN_GENERATOR".split()
-)
+MOVING = frozenset({
+    "NOP", "RESUME", "CACHE", "PRECALL", "KW_NAMES", "POP_TOP", "PUSH_NULL", "COPY", "SWAP", "LOAD_CONST", "LOAD_FAST",
+    "LOAD_CLOSURE", "STORE_FAST", "DELETE_FAST", "MAKE_CELL", "COPY_FREE_VARS", "JUMP_FORWARD", "JUMP_BACKWARD",
+    "JUMP_BACKWARD_NO_INTERRUPT", "RETURN_GENERATOR",
+})  # fmt: skip
 
 # Instructions outside of the table of windows, or that look at some places of theirs only: depths from the top.
 PLACES: dict[str, Positions] = {

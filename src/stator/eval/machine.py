@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from stator._frames import FAILED
 from stator.code.decode import CodeInfo, Op
 from stator.errors import StatorError
-from stator.eval.careful import careful_ops
 from stator.eval import ops_build, ops_call, ops_except, ops_generator, ops_names, ops_operate  # noqa: F401
-from stator.eval.opcodes import OPCODES
+from stator.eval.careful import careful_ops
 from stator.eval.forced import FORCED, forced_ops
+from stator.eval.opcodes import OPCODES
 from stator.eval.settling import settling_ops
 from stator.frame import RERAISED, RETURN, UNBOUND, Frame, Raised
 
@@ -199,7 +199,7 @@ def snapshots(frame: Frame | None) -> list[Snapshot]:
     found: list[Snapshot] = []
     while frame is not None:
         found.append(Snapshot(frame))
-        frame = frame.outer  # type: ignore[assignment]
+        frame = frame.outer
     return found[::-1]
 
 

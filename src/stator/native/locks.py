@@ -8,7 +8,6 @@ from typing import Any
 from stator.frame import Frame
 from stator.native.host import OUTSIDE_METHODS, Host
 
-
 LOCK_TYPES = frozenset({type(threading.Lock()), type(threading.RLock())})
 _RLOCK = type(threading.RLock())
 

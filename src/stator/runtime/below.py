@@ -18,9 +18,10 @@ _NOT_STDLIB = (os.path.join(_STDLIB, "site-packages"), os.path.join(_STDLIB, "di
 _FOREIGN = (os.path.dirname(torch.__file__) + os.sep, "<frozen ", "<stator ", "<eval_with_key>")
 
 # A function without any of these instructions computes nothing with tensors.
-_WORK = frozenset(
-    "CALL CALL_FUNCTION_EX BINARY_OP COMPARE_OP BINARY_SUBSCR STORE_SUBSCR UNARY_NEGATIVE UNARY_INVERT".split()
-)
+_WORK = frozenset({
+    "CALL", "CALL_FUNCTION_EX", "BINARY_OP", "COMPARE_OP", "BINARY_SUBSCR", "STORE_SUBSCR", "UNARY_NEGATIVE",
+    "UNARY_INVERT",
+})  # fmt: skip
 
 
 def is_foreign(filename: str) -> bool:

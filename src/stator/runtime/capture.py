@@ -14,8 +14,8 @@ import torch
 
 import stator
 from stator import _frames
-from stator.emit.plan import CannotRebuild, Source
 from stator.emit.emitter import Emitter
+from stator.emit.plan import CannotRebuild, Source
 from stator.errors import InternalError, StatorError, Unsupported, unsupported
 from stator.eval.machine import Machine, Place, Stopped
 from stator.frame import Frame, forget_tracebacks
@@ -354,8 +354,8 @@ class Capture:
 
     def found(self, stopped: Stopped) -> Break:
         """The break at which the capture stopped, which nothing else keeps alive."""
-        for snapshot in stopped.frames:
-            self.host.know_closure(snapshot.function)
+        for frame in stopped.frames:
+            self.host.know_closure(frame.function)
         found = Break(stopped.frames, stopped.handled)
         stopped.frames.clear()
         stopped.__traceback__ = None
@@ -373,7 +373,14 @@ class Capture:
         self.machine = Machine(host, first_function(function), self.stop, self.watched)
         try:
             return _frames.capture(
-                self.machine.interpret, Frame, host.inside_types, self.generators, self.instances, function, positional, keywords
+                self.machine.interpret,
+                Frame,
+                host.inside_types,
+                self.generators,
+                self.instances,
+                function,
+                positional,
+                keywords,
             )
         except StatorError:
             raise

@@ -119,13 +119,13 @@ class Piece:
     closure: tuple[int, ...]
     items: tuple[int, ...]  # of its state, without the inner call
     stack: tuple[int, ...]  # the rest of its state: stack values from the top down
-    constant: FunctionType | None = None
+    constant: Any = None  # the function, if it has no closure
 
     def __post_init__(self) -> None:
         if not self.closure:
             self.constant = self.function(())
 
-    def function(self, values: Sequence[Any]) -> FunctionType:
+    def function(self, values: Sequence[Any]) -> Any:
         if self.constant is not None:
             return self.constant
         closure = tuple(values[number] for number in self.closure)
@@ -167,7 +167,7 @@ class Continuation:
 
     def build(self, values: Sequence[Any]) -> tuple[FunctionType, tuple[Any, ...]]:
         """The outermost function and its argument."""
-        inner: tuple[Any, ...] = ()
+        inner: Any = ()
         for part in reversed(self.pieces):
             state = (
                 *(values[number] for number in part.items),
@@ -175,7 +175,7 @@ class Continuation:
                 *(values[number] for number in part.stack),
             )
             inner = (part.function(values), state)
-        return inner  # type: ignore[return-value]
+        return inner
 
     def functions(self, function: FunctionType, state: tuple[Any, ...]) -> Iterator[FunctionType]:
         """The functions of a call that `build` made, outermost first."""

@@ -64,7 +64,7 @@ def containers(failure: Failure) -> set[Path]:
 class Cache:
     """The entries of one function, or of one place behind a break."""
 
-    def __init__(self, session: Session, function: Callable[..., Any]) -> None:
+    def __init__(self, session: Session, function: Any) -> None:
         self.session = session
         self.function = function
         self.compiled = _entry.Compiled(function, self.miss)

@@ -18,8 +18,8 @@ from stator.errors import Again
 from stator.frame import Frame, native
 from stator.guards.check import EQ, HAS_ELEMENT, LEN, NO_ELEMENT, NO_KEY, NOT_EMPTY, PRESENT, TYPE_IS
 from stator.guards.constant import is_plain
-from stator.world.lazy import Lazy
 from stator.world.door import IDENTITY_HASHES, fill_deque, fill_list, fill_mapping, fill_set, shadow
+from stator.world.lazy import Lazy
 
 if TYPE_CHECKING:
     from stator.guards.path import Path
