@@ -221,6 +221,7 @@ def run(frame: Frame, unit: int, ops: list[Op]) -> Any:
                     return leave(frame)
         except Raised as raised:
             raised.__traceback__ = raised.__context__ = None  # one object for all: it must not keep frames alive
+            frame.steps = steps  # the error may turn out to be stator's
             unit = unwind(frame, unit, silent=raised is RERAISED)
             if unit < 0:
                 return FAILED

@@ -17,6 +17,12 @@ _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _NOT_STDLIB = (os.path.join(_STDLIB, "site-packages"), os.path.join(_STDLIB, "dist-packages"))
 _FOREIGN = (os.path.dirname(torch.__file__) + os.sep, "<frozen ", "<stator ", "<eval_with_key>")
 
+# Packages whose Python code does not compute with tensors.
+_LIBRARIES = tuple(
+    f"{os.sep}{name}{os.sep}"
+    for name in ("numpy", "scipy", "pandas", "sympy", "networkx", "matplotlib", "sklearn", "tqdm", "_pytest", "pluggy")
+)
+
 # A function without any of these instructions computes nothing with tensors.
 _WORK = frozenset({
     "CALL", "CALL_FUNCTION_EX", "BINARY_OP", "COMPARE_OP", "BINARY_SUBSCR", "STORE_SUBSCR", "UNARY_NEGATIVE",
@@ -26,7 +32,9 @@ _WORK = frozenset({
 
 def is_foreign(filename: str) -> bool:
     if filename.startswith(_STDLIB):
-        return not filename.startswith(_NOT_STDLIB)
+        return not filename.startswith(_NOT_STDLIB) or any(name in filename for name in _LIBRARIES)
+    if "-packages" in filename and any(name in filename for name in _LIBRARIES):
+        return True
     return filename.startswith(_FOREIGN)
 
 
