@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import subprocess
 import sys
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,9 +20,12 @@ from tests.guards.test_memory import growth
 
 
 @pytest.fixture(autouse=True)
-def no_audit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Audit mode keeps every object alive for the time of a capture."""
+def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Audit mode keeps every object alive for the time of a capture, pytest all that torch logs."""
     monkeypatch.setattr("stator.world.world.AUDITING", False)
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
 
 
 class Thing:
