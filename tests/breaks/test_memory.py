@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,12 +19,10 @@ from tests.guards.test_memory import growth
 
 
 @pytest.fixture(autouse=True)
-def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Audit mode keeps every object alive for the time of a capture, pytest all that torch logs."""
     monkeypatch.setattr("stator.world.world.AUDITING", False)
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+    monkeypatch.setattr(logging.getLogger("torch.__trace"), "propagate", False)
 
 
 class Thing:
