@@ -384,7 +384,7 @@ WINDOW = 64
 
 
 def window_start(taken: int) -> int:
-    """Where the window begins that holds an element: 0, 1, 16, 64, 128, …; most programs look at the next one or all."""
+    """Where the window of an element begins: 0, 1, 16, 64, 128, …; most programs look at the next one or at all."""
     return taken - taken % WINDOW if taken >= WINDOW else 16 if taken >= 16 else min(taken, 1)
 
 
