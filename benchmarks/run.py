@@ -30,9 +30,9 @@ BENCHMARKS: dict[str, tuple[str, str, Callable[[int], Table]]] = {
     ),
     "breaks": (
         "Calls with breaks (µs)",
-        "The same for programs that fall into several graphs, torch with nested graph breaks. *asides*: calls of an excluded "
-        "function in one call of the program; what `torch.compiler.disable` itself takes is in both columns. *graphs*: compiled "
-        "in all; *runs*: graphs that one call runs; 0: torch leaves the whole frame to CPython.",
+        "The same for programs that fall into several graphs, torch with nested graph breaks. *asides*: calls of an "
+        "excluded function in one call of the program; what `torch.compiler.disable` itself takes is in both columns. "
+        "*graphs*: compiled in all; *runs*: graphs that one call runs; 0: torch leaves the whole frame to CPython.",
         breaks.table,
     ),
 }

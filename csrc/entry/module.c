@@ -64,7 +64,7 @@ verify_ordered(void)
 static PyMethodDef functions[] = {
     {"type_version", type_version, METH_O, "type_version(cls) -> version tag of its attributes, 0 if there is none"},
     {"same_constant", same_constant, METH_VARARGS, "same_constant(object, key) -> what the EQ check answers"},
-    {"upcoming", (PyCFunction)(void (*)(void))upcoming, METH_FASTCALL, "upcoming(start, iterator) -> up to 64 elements after the next `start`"},
+    {"upcoming", (PyCFunction)(void (*)(void))upcoming, METH_FASTCALL, "upcoming(start, iterator) -> some of the elements after the next `start`"},
     {"beneath", beneath, METH_O, "beneath(iterator) -> the iterators and mutable containers it goes over"},
     {"tensor_raw", tensor_raw, METH_O, "tensor_raw(tensor) -> (dtype, device type, device index, layout) as numbers"},
     {"tensor_learn", tensor_learn, METH_O, "tensor_learn(probes) -> whether the layout of tensors is known"},

@@ -3,25 +3,19 @@
 
 enum { WINDOW = 64 };
 
+/* Windows start at 0, 1, 16, 64, 128, …: most programs look at the next element only, or at all of them. */
+static Py_ssize_t
+window_size(Py_ssize_t start)
+{
+    return start == 0 ? 1 : start == 1 ? 15 : start == 16 ? 48 : WINDOW;
+}
+
 typedef PyObject *(*Reader)(PyObject *iterator, Py_ssize_t start);
 
 static PyObject *window(PyObject *iterator, Py_ssize_t start);
 
+static bool range_layout_known;
 static PyTypeObject *ascii_iterator; /* of strings of ASCII characters; borrowed, it is static */
-
-int
-upcoming_init(void)
-{
-    PyObject *text = PyUnicode_FromString("a");
-    PyObject *iterator = text == NULL ? NULL : PyObject_GetIter(text);
-    Py_XDECREF(text);
-    if (iterator == NULL) {
-        return -1;
-    }
-    ascii_iterator = Py_TYPE(iterator);
-    Py_DECREF(iterator);
-    return 0;
-}
 
 /* New reference to an item of a builtin sequence, NULL with an exception if it is another kind of sequence. */
 static PyObject *
@@ -50,16 +44,16 @@ sequence_size(PyObject *sequence)
     return -1;
 }
 
-/* At most WINDOW items of a sequence, forwards or backwards from `at`. New reference. */
+/* At most `most` items of a sequence, forwards or backwards from `at`. New reference. */
 static PyObject *
-span(PyObject *sequence, Py_ssize_t at, Py_ssize_t step)
+span(PyObject *sequence, Py_ssize_t at, Py_ssize_t step, Py_ssize_t most)
 {
     Py_ssize_t size = sequence_size(sequence);
     if (size < 0) {
         return NULL;
     }
     Py_ssize_t left = at < 0 || at >= size ? 0 : step > 0 ? size - at : at + 1;
-    PyObject *found = PyTuple_New(left < WINDOW ? left : WINDOW);
+    PyObject *found = PyTuple_New(left < most ? left : most);
     for (Py_ssize_t i = 0; found != NULL && i < PyTuple_GET_SIZE(found); i++, at += step) {
         PyObject *item = sequence_item(sequence, at);
         if (item == NULL) {
@@ -105,14 +99,56 @@ read_position(PyObject *iterator, Py_ssize_t start)
         }
         else if (Py_IS_TYPE(iterator, &PyListRevIter_Type) || Py_IS_TYPE(iterator, &PyReversed_Type)) {
             Py_ssize_t size = sequence_size(sequence);
-            found = size < 0 ? NULL : at >= size ? PyTuple_New(0) : span(sequence, at - start, -1);
+            found = size < 0 ? NULL : at >= size ? PyTuple_New(0) : span(sequence, at - start, -1, window_size(start));
         }
         else {
-            found = span(sequence, at + start, 1);
+            found = span(sequence, at + start, 1, window_size(start));
         }
     }
     Py_DECREF(state);
     return found;
+}
+
+/* range: computed from its numbers. */
+static PyObject *
+read_range(PyObject *iterator, Py_ssize_t start)
+{
+    const RangeIterator *range = (RangeIterator *)iterator;
+    if (!range_layout_known) {
+        return read_position(iterator, start);
+    }
+    Py_ssize_t left = range->len - range->index - start, most = window_size(start);
+    PyObject *found = PyTuple_New(left < 0 ? 0 : left < most ? left : most);
+    for (Py_ssize_t i = 0; found != NULL && i < PyTuple_GET_SIZE(found); i++) {
+        PyObject *number = PyLong_FromLong(range->start + (range->index + start + i) * range->step);
+        if (number == NULL) {
+            Py_CLEAR(found);
+            break;
+        }
+        PyTuple_SET_ITEM(found, i, number);
+    }
+    return found;
+}
+
+/* Whether iterators over ranges look as expected: tried on one. */
+static int
+learn_range(void)
+{
+    PyObject *range = PyObject_CallFunction((PyObject *)&PyRange_Type, "iii", 5, 50, 3);
+    PyObject *iterator = range == NULL ? NULL : PyObject_GetIter(range);
+    Py_XDECREF(range);
+    for (int i = 0; iterator != NULL && i < 2; i++) {
+        Py_XDECREF(PyIter_Next(iterator));
+    }
+    if (iterator == NULL || PyErr_Occurred()) {
+        Py_XDECREF(iterator);
+        return -1;
+    }
+    const RangeIterator *seen = (RangeIterator *)iterator;
+    range_layout_known = Py_TYPE(iterator)->tp_basicsize == sizeof(RangeIterator) && seen->index == 2 && seen->start == 5
+                         && seen->step == 3 && seen->len == 15;
+    Py_DECREF(iterator);
+    return 0;
 }
 
 /* Iterators over dicts and sets list what is left of them. */
@@ -120,7 +156,7 @@ static PyObject *
 read_rest(PyObject *iterator, Py_ssize_t start)
 {
     PyObject *state = reduced(iterator);
-    PyObject *found = state == NULL ? NULL : span(PyTuple_GET_ITEM(PyTuple_GET_ITEM(state, 1), 0), start, 1);
+    PyObject *found = state == NULL ? NULL : span(PyTuple_GET_ITEM(PyTuple_GET_ITEM(state, 1), 0), start, 1, window_size(start));
     Py_XDECREF(state);
     return found;
 }
@@ -216,6 +252,9 @@ reader_of(PyObject *iterator)
     if (type == &PyEnum_Type) {
         return read_enumerate;
     }
+    if (type == &PyRangeIter_Type) {
+        return read_range;
+    }
     if (type == &PyZip_Type) {
         return read_zip;
     }
@@ -224,12 +263,12 @@ reader_of(PyObject *iterator)
         return read_rest;
     }
     bool position = type == &PyListIter_Type || type == &PyListRevIter_Type || type == &PyTupleIter_Type
-                    || type == &PyRangeIter_Type || type == &PyUnicodeIter_Type || type == ascii_iterator
+                    || type == &PyUnicodeIter_Type || type == ascii_iterator
                     || type == &PyBytesIter_Type || type == &PyByteArrayIter_Type || type == &PyReversed_Type;
     return position ? read_position : NULL;
 }
 
-/* At most WINDOW of the elements after the next `start` ones, as a new tuple; fewer only at the end. */
+/* At most `window_size` of the elements after the next `start` ones, as a new tuple; fewer only at the end. */
 static PyObject *
 window(PyObject *iterator, Py_ssize_t start)
 {
@@ -262,7 +301,7 @@ collect(PyObject *iterator, PyObject *found)
         PyErr_SetString(PyExc_TypeError, "an iterator of another kind");
         return -1;
     }
-    if (reader == read_position || reader == read_rest) {
+    if (reader == read_position || reader == read_rest || reader == read_range) {
         traverseproc traverse = Py_TYPE(iterator)->tp_traverse;
         return traverse == NULL ? 0 : traverse(iterator, note_container, found);
     }
@@ -303,10 +342,27 @@ upcoming(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 PyObject *
 beneath(PyObject *Py_UNUSED(module), PyObject *iterator)
 {
+    if (Py_IS_TYPE(iterator, &PyRangeIter_Type)) {
+        return PyTuple_New(0);
+    }
     PyObject *found = PyList_New(0), *result = NULL;
     if (found != NULL && collect(iterator, found) == 0) {
         result = PyList_AsTuple(found);
     }
     Py_XDECREF(found);
     return result;
+}
+
+int
+upcoming_init(void)
+{
+    PyObject *text = PyUnicode_FromString("a");
+    PyObject *iterator = text == NULL ? NULL : PyObject_GetIter(text);
+    Py_XDECREF(text);
+    if (iterator == NULL) {
+        return -1;
+    }
+    ascii_iterator = Py_TYPE(iterator);
+    Py_DECREF(iterator);
+    return learn_range();
 }

@@ -13,6 +13,12 @@
 #error "stator._entry knows the layout of Python 3.11 only"
 #endif
 
+/* Iterators over ranges of machine numbers. */
+typedef struct {
+    PyObject_HEAD
+    long index, start, step, len;
+} RangeIterator;
+
 typedef enum { FIND_FOUND, FIND_ABSENT, FIND_UNSAFE } Find;
 
 /* Says whether two dict keys with equal hashes are equal: 1, 0, or -1 if only user code could tell. */

@@ -6,6 +6,7 @@ import itertools
 import linecache
 import math
 import operator
+import weakref
 from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
@@ -237,11 +238,12 @@ def _last_uses(graph: fx.Graph) -> dict[fx.Node, list[str]]:
 
 
 def compile_source(graph: fx.Graph) -> FunctionType:
-    """The graph as a plain function of its inputs."""
+    """The graph as a plain function of its inputs; `linecache` knows the source for as long as it lives."""
     source = Source(graph)
     text = source.text
     filename = f"<stator graph {next(_numbers)}>"
-    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     exec(compile(text, filename, "exec"), source.globals)
     function: FunctionType = source.globals.pop("graph")
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    weakref.finalize(function, linecache.cache.pop, filename, None).atexit = False
     return function

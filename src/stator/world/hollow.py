@@ -383,6 +383,11 @@ def window_at(start: int) -> Callable[[Any], tuple[Any, ...]]:
 WINDOW = 64
 
 
+def window_start(taken: int) -> int:
+    """Where the window of an element begins: 0, 1, 16, 64, 128, …; most programs look at the next one or at all."""
+    return taken - taken % WINDOW if taken >= WINDOW else 16 if taken >= 16 else min(taken, 1)
+
+
 class HollowIterator(Hollow):
     """An outside iterator: elements are read without advancing it; that is done once, at the end."""
 
@@ -404,7 +409,7 @@ class HollowIterator(Hollow):
     def advance(self, f: Frame, lazily: bool = False) -> Any:
         if any(self.world.is_reachable(thing) for thing in self.below):
             self.fill()
-        start = self.taken - self.taken % WINDOW
+        start = window_start(self.taken)
         window = self.windows.get(start)
         if window is None:
             window = self.windows[start] = _entry.upcoming(start, self.obj)
