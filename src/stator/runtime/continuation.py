@@ -287,7 +287,7 @@ def break_place(places: Sequence[Place]) -> Place | None:
         if not place.direct or not place.code.co_flags & OPTIMIZED:
             break
         direct.append(place)
-    for place in reversed(direct):
+    for place in reversed(direct[:MOST_FRAMES]):
         known = _origins.get(id(place.code))
         code, unit = (place.code, place.unit) if known is None else (known.code, place.unit - known.prefix)
         if unit >= 0 and resume.can_run_alone(code, unit):
@@ -295,4 +295,5 @@ def break_place(places: Sequence[Place]) -> Place | None:
     return None
 
 
+MOST_FRAMES = 24  # that go on behind one break: under deep recursion each break would carry more of them than the last
 OPTIMIZED = 1  # a flag of code objects: locals live in slots

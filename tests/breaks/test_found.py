@@ -1,0 +1,192 @@
+"""Programs that once behaved differently when a graph broke in them."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import stator
+from stator.eval import forced
+
+FOUND: list[Callable[[], Any]] = []
+LOCK = threading.Lock()
+SETTINGS = [None, "1", "3", "7", "11", "all"]
+
+
+def found(fn: Callable[[], Any]) -> Callable[[], Any]:
+    FOUND.append(fn)
+    return fn
+
+
+@pytest.fixture(autouse=True)
+def unforced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr("stator.world.world.AUDITING", False)
+    yield
+    forced.force(None)
+
+
+@found
+def handled_by_except_star() -> Any:
+    log = []
+    try:
+        raise ExceptionGroup("g", [ValueError(1), TypeError(2), KeyError(3)])
+    except* ValueError as error:
+        os.getpid()
+        log.append(repr(error))
+    except* TypeError:
+        log.append(repr(sys.exc_info()[1]))
+    except* Exception as error:
+        log.append(repr(error))
+    return log
+
+
+@found
+def lock_held_across() -> Any:
+    inside = threading.Lock()
+    with LOCK, inside:
+        os.getpid()
+        held = LOCK.locked(), inside.locked()
+    return held, LOCK.locked(), inside.locked()
+
+
+@found
+def lock_taken_twice() -> Any:
+    LOCK.acquire()
+    again = LOCK.acquire(False)
+    LOCK.release()
+    return again, LOCK.locked()
+
+
+@found
+def lock_not_taken() -> Any:
+    try:
+        LOCK.release()
+    except RuntimeError as error:
+        return str(error), LOCK.locked()
+
+
+@found
+def cells_in_locals() -> Any:
+    x, y = 1, 2
+    os.getpid()
+    seen = eval("x + y"), sorted(locals())
+    return seen, (lambda: x)()
+
+
+@found
+def messages_of_calls() -> Any:
+    log = []
+
+    def f(*args: Any, **kwargs: Any) -> None: ...
+
+    for call in (lambda: f(*5), lambda: f(**5), lambda: print(*5), lambda: f(*[], **{1: 2})):  # type: ignore[arg-type]
+        try:
+            call()
+        except TypeError as error:
+            log.append(str(error))
+        os.getpid()
+    return log
+
+
+@found
+def endless_recursion() -> Any:
+    def f(n: int) -> Any:
+        return f(n + 1)
+
+    try:
+        f(0)
+    except RecursionError as error:
+        return type(error)
+
+
+@found
+def abandoned_generator() -> Any:
+    log = []
+
+    @contextmanager
+    def scope() -> Iterator[int]:
+        log.append("start")
+        try:
+            yield 1
+        finally:
+            log.append("end")
+
+    with scope() as value:
+        os.getpid()
+        log.append(value)
+    return log
+
+
+@pytest.mark.filterwarnings("ignore:stator runs this function eagerly")
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("fn", FOUND)
+def test_same(fn: Callable[[], Any], setting: str | None) -> None:
+    want = fn()
+    forced.force(setting)
+    compiled = stator.compile(fn, backend="eager", fullgraph=False)
+    assert [compiled(), compiled()] == [want, want]
+
+
+class Noisy:
+    log: list[str] = []
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __del__(self) -> None:
+        self.log.append(self.name)
+
+
+class Small:
+    """Not tracked by the garbage collector."""
+
+    __slots__ = ()
+    dead = 0
+
+    def __del__(self) -> None:
+        type(self).dead += 1
+
+
+def finalized() -> Any:
+    first = Noisy("first")
+    os.getpid()
+    second = Noisy("second")
+    small = Small()
+    os.getpid()
+    return first.name, second.name, type(small)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_finalizers_run_once(setting: str | None) -> None:
+    """Those of objects that only a capture has made do not run at all."""
+    forced.force(setting)
+    compiled = stator.compile(finalized, backend="eager", fullgraph=False)
+    for _ in range(2):
+        Noisy.log.clear()
+        Small.dead = 0
+        compiled()
+        assert sorted(Noisy.log) == ["first", "second"]
+        assert Small.dead == 1
+
+
+def here() -> int:
+    frame = inspect.currentframe()
+    assert frame is not None and frame.f_back is not None
+    return inspect.getframeinfo(frame.f_back).lineno
+
+
+def where() -> Any:
+    os.getpid()
+    return here() - where.__code__.co_firstlineno, sys._getframe().f_lineno - where.__code__.co_firstlineno
+
+
+def test_frames_of_the_caller() -> None:
+    compiled = stator.compile(where, backend="eager", fullgraph=False)
+    assert [compiled(), compiled()] == [(2, 2), (2, 2)]
