@@ -107,3 +107,24 @@ def fails_behind_break(x: Any, i: Any, n: int) -> Any:
     finally:
         steps.append(4)
     return x, steps
+
+
+@case((r(2, 3, grad=True),), (r(3, 3, grad=True),))
+class Printing(nn.Module):
+    """What is printed shows parameters and histories as they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(3))
+        self.frozen = nn.Parameter(torch.ones(1), requires_grad=False)
+
+    def forward(self, x: Any) -> Any:
+        y = (x * self.w).sum(-1)
+        print(self.w, self.frozen, x, y[0], y)
+        z = y * 2
+        print(z)
+        z += 1
+        with torch.no_grad():
+            self.w.add_(1)
+        print(z, self.w)
+        return z

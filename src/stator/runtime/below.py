@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sysconfig
 from collections.abc import Callable
 from types import CodeType
@@ -12,7 +13,8 @@ import torch
 
 from stator.code.decode import units
 
-# Code of torch and of the standard library is not compiled by itself, only as part of the user's.
+# Code of torch and of the standard library is not compiled by itself, only as part of the user's; nor is that of
+# packages that compute without tensors.
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _NOT_STDLIB = (os.path.join(_STDLIB, "site-packages"), os.path.join(_STDLIB, "dist-packages"))
 _FOREIGN = (os.path.dirname(torch.__file__) + os.sep, "<frozen ", "<stator ", "<eval_with_key>")
@@ -23,11 +25,15 @@ _WORK = frozenset({
     "UNARY_INVERT",
 })  # fmt: skip
 
+_NO_TENSORS = re.compile(
+    r"[/\\](site|dist)-packages[/\\](numpy|scipy|pandas|PIL|cv2|skimage|sklearn|matplotlib|networkx|sympy|tqdm|yaml)[/\\]"
+)
+
 
 def is_foreign(filename: str) -> bool:
-    if filename.startswith(_STDLIB):
-        return not filename.startswith(_NOT_STDLIB)
-    return filename.startswith(_FOREIGN)
+    if filename.startswith(_STDLIB) and not filename.startswith(_NOT_STDLIB):
+        return True
+    return filename.startswith(_FOREIGN) or _NO_TENSORS.search(filename) is not None
 
 
 def may_work(code: CodeType) -> bool:

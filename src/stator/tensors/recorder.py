@@ -323,9 +323,9 @@ class Recorder:
                 raise UnsupportedOp(describe(target.func), "a traced tensor of another capture", "tensor-escaped")
         if plan.silent:
             return self._result(plan.result, None, tensors, [])
-        if any(tensors[index]._storage.replaced for index in plan.mutated):
-            text = "a write to memory that became the data of a tensor in this graph"
-            raise UnsupportedOp(describe(target.func), text, "tensor-metadata")
+        for index in plan.mutated:
+            if reason := tensors[index]._storage.fixed:
+                raise UnsupportedOp(describe(target.func), reason, "tensor-metadata")
         if state != self.state.now:
             self.state.go_to(state)
         node = self._nodes.add(target.op, target.target, args, kwargs, target.name)
