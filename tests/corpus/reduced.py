@@ -55,3 +55,76 @@ def data_in_place() -> Any:
             return y.detach() + z.detach() + self.w * x
 
     return DataInPlace()
+
+
+SEEN: list[int] = []
+
+
+@case((r(3), torch.tensor([1])), (r(3), torch.tensor([5])), (r(3), torch.tensor([2])), globals=("SEEN",))
+def fails_after_effects(x: Any, i: Any) -> Any:
+    """Whether an index is in range is known when the graph runs; what came before it has happened."""
+    with torch.no_grad():
+        y = x * 2 + torch.rand(3)
+        SEEN.append(len(SEEN))
+        print("before")
+        return y[i]
+
+
+@case((r(3), torch.tensor([1])), (r(3), torch.tensor([5])), (r(3), torch.tensor([2])))
+def handles_failure(x: Any, i: Any) -> Any:
+    try:
+        return torch.dropout(x, 0.5, True)[i] + 1
+    except IndexError:
+        return x
+
+
+@case((torch.eye(2),), (-torch.eye(2),), (torch.eye(2),))
+def asks_by_failing(x: Any) -> Any:
+    """An operation whose result nobody uses, but whose failure somebody does."""
+    try:
+        torch.linalg.cholesky(x)
+    except RuntimeError:
+        return "not positive definite"
+    return x + 1
+
+
+@case((torch.eye(2),), (torch.zeros(2, 2),))
+def fails_unused(x: Any) -> Any:
+    torch.linalg.inv(x)
+    return x + 1
+
+
+@case((r(3), torch.tensor([1]), 1), (r(3), torch.tensor([5]), 1), (r(3), torch.tensor([2]), 1))
+def fails_behind_break(x: Any, i: Any, n: int) -> Any:
+    steps = [n]
+    try:
+        if x.sum() > -1000:
+            steps.append(2)
+        x = x.gather(0, i)
+        steps.append(3)
+    except RuntimeError as error:
+        steps.append(str(error))
+    finally:
+        steps.append(4)
+    return x, steps
+
+
+@case((r(2, 3, grad=True),), (r(3, 3, grad=True),))
+class Printing(nn.Module):
+    """What is printed shows parameters and histories as they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(3))
+        self.frozen = nn.Parameter(torch.ones(1), requires_grad=False)
+
+    def forward(self, x: Any) -> Any:
+        y = (x * self.w).sum(-1)
+        print(self.w, self.frozen, x, y[0], y)
+        z = y * 2
+        print(z)
+        z += 1
+        with torch.no_grad():
+            self.w.add_(1)
+        print(z, self.w)
+        return z

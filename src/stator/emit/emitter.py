@@ -84,6 +84,12 @@ class Emitter:
         self._names[name] = Slot(name)
         return Source(name)
 
+    def know(self, names: Sequence[str]) -> None:
+        """Names that a raw statement assigns."""
+        for name in names:
+            self._names[name] = slot = Slot(name)
+            slot.pinned = True
+
     def constant(self, obj: object, hint: str | None = None) -> Source:
         """The name of obj, embedded as it is; one object has one name."""
         return Source(self._constant(obj, hint).name)

@@ -6,7 +6,7 @@ import functools
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -27,6 +27,13 @@ from stator.world.hollow import HollowIterator
 from stator.world.lazy import Lazy
 
 SCALAR = functools.partial(torch.scalar_tensor, dtype=torch.float64, device="cpu")
+
+
+class Rerun(NamedTuple):
+    """What runs a call in CPython from the start, and the values it takes."""
+
+    loads: list[Any]
+    function: Any
 
 
 class Assembly:
@@ -105,8 +112,12 @@ class Assembly:
             return id(obj) not in host.records
         return id(obj) not in host.namespaces
 
-    def write(self, graph: Any, inputs: list[str]) -> Emitter:
-        """One pass over effects and result; `graph` is None while outputs are still being found."""
+    def write(self, graph: Any, inputs: list[str], again: Rerun | None = None) -> Emitter:
+        """One pass over effects and result; `graph` is None while outputs are still being found.
+
+        With `again`, the call runs in CPython when the graph fails: up to the failing operation the program may have
+        had effects, and it may handle the error.
+        """
         emitter = Emitter(self.resolve, self.inside)
         for lock in self.host.locks.values():
             emitter.statement("{0}.acquire()", lock)
@@ -114,12 +125,29 @@ class Assembly:
         if graph is not None:
             names = [f"g{i}" for i in range(len(self.outputs))]
             call = f"{emitter.constant(graph, 'graph')}({', '.join(inputs)})"
-            if names:
+            if again is not None:
+                self.write_attempt(emitter, names, call, again)
+            elif names:
                 emitter.unpack(names, call)
             else:
                 emitter.raw(call)
         self.write_effects(emitter)
         return emitter
+
+    def write_attempt(self, emitter: Emitter, names: list[str], call: str, again: Rerun) -> None:
+        """The call of a graph that may fail; outside of the handler, CPython runs everything from the start."""
+        function = emitter.constant(again.function, "run_again")
+        values = ", ".join(self.load(path) for path in again.loads)
+        save = restore = ""
+        if self.host.recorder.random:
+            save = f"drawn = {emitter.constant(torch.get_rng_state)}()\n"
+            restore = f"    {emitter.constant(torch.set_rng_state)}(drawn)\n"
+        made = f"{', '.join(names)}, = {call}" if names else call
+        emitter.raw(
+            f"{save}failed = False\ntry:\n    {made}\nexcept {emitter.constant(Exception)}:\n    failed = True\n"
+            f"if failed:\n{restore}    return {function}({values})"
+        )
+        emitter.know(names)
 
     @contextmanager
     def noting(self, emitter: Emitter, record: Any) -> Iterator[None]:

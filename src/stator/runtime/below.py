@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sysconfig
 from collections.abc import Callable
 from types import CodeType
@@ -12,16 +13,11 @@ import torch
 
 from stator.code.decode import units
 
-# Code of torch and of the standard library is not compiled by itself, only as part of the user's.
+# Code of torch and of the standard library is not compiled by itself, only as part of the user's; nor is that of
+# packages that compute without tensors.
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _NOT_STDLIB = (os.path.join(_STDLIB, "site-packages"), os.path.join(_STDLIB, "dist-packages"))
 _FOREIGN = (os.path.dirname(torch.__file__) + os.sep, "<frozen ", "<stator ", "<eval_with_key>")
-
-# Packages whose Python code does not compute with tensors.
-_LIBRARIES = tuple(
-    f"{os.sep}{name}{os.sep}"
-    for name in ("numpy", "scipy", "pandas", "sympy", "networkx", "matplotlib", "sklearn", "tqdm", "_pytest", "pluggy")
-)
 
 # A function without any of these instructions computes nothing with tensors.
 _WORK = frozenset({
@@ -29,13 +25,16 @@ _WORK = frozenset({
     "UNARY_INVERT",
 })  # fmt: skip
 
+# Packages whose Python code does not compute with tensors.
+_NO_TENSORS = re.compile(
+    r"[/\\](site|dist)-packages[/\\](numpy|scipy|pandas|PIL|cv2|skimage|sklearn|matplotlib|networkx|sympy|tqdm|yaml|_pytest|pluggy)[/\\]"
+)
+
 
 def is_foreign(filename: str) -> bool:
-    if filename.startswith(_STDLIB):
-        return not filename.startswith(_NOT_STDLIB) or any(name in filename for name in _LIBRARIES)
-    if "-packages" in filename and any(name in filename for name in _LIBRARIES):
+    if filename.startswith(_STDLIB) and not filename.startswith(_NOT_STDLIB):
         return True
-    return filename.startswith(_FOREIGN)
+    return filename.startswith(_FOREIGN) or _NO_TENSORS.search(filename) is not None
 
 
 def may_work(code: CodeType) -> bool:

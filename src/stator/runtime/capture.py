@@ -44,7 +44,7 @@ from stator.native import (  # noqa: F401 - rows
 from stator.native.host import CO_VARARGS, CO_VARKEYWORDS, CONTENT_TYPES
 from stator.options import Options
 from stator.report import events
-from stator.runtime.assemble import Assembly
+from stator.runtime.assemble import Assembly, Rerun
 from stator.runtime.compiling import compiling
 from stator.runtime.continuation import Break, Continuation, break_place
 from stator.runtime.learned import Learned
@@ -412,7 +412,9 @@ class Capture:
             raise unsupported("cannot-rebuild", str(error), type=type(error.obj).__name__) from error
         host.identities.guard(assembly.written, torch.Tensor)
         graph, inputs = self.compile_graph(assembly)
-        emitter = assembly.write(graph, inputs)
+        repeats = graph is not None and host.recorder.repeatable and not host.locks
+        again = Rerun(*self.call.eager_function(self.owner)) if repeats else None
+        emitter = assembly.write(graph, inputs, again)
         returned = outcome(emitter, result, going_on)
         params = [f"l{i}" for i in range(len(assembly.loads))]
         name = self.name if self.name.isidentifier() else "entry"

@@ -161,8 +161,13 @@ class TensorHost(Host):
         return type(value) is TracedTensor
 
     def snapshot(self, value: Any) -> Any:
-        """A tensor as it is at this moment of the program."""
-        return self.recorder.call(torch.clone, (value,), {}) if type(value) is TracedTensor else value
+        """A tensor as it is at this moment of the program; one that shows its history must not change after it."""
+        if type(value) is not TracedTensor:
+            return value
+        if value._meta.requires_grad or getattr(value, "_stands_for", torch.Tensor) is not torch.Tensor:
+            value._storage.fixed = "a write to a tensor that is yet to be printed"
+            return value
+        return self.recorder.call(torch.clone, (value,), {})
 
     def missing_attribute(self, f: Frame, obj: Any, name: str) -> Any:
         hook = _frames.type_lookup(type(obj), "__getattr__")

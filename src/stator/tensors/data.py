@@ -52,7 +52,7 @@ def replace_data(recorder: Recorder, traced: TracedTensor, value: Any) -> bool:
         detached = recorder.record(_DETACH, (value,), {})
         with torch.enable_grad():
             made = recorder.record(_WITH_DATA, (traced, detached), {})
-        value._storage.replaced = True
+        value._storage.fixed = "a write to memory that became the data of a tensor in this graph"
     else:
         made = recorder.record(_DETACH, (value,), {})
     traced._node = made._node

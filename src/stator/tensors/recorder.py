@@ -20,6 +20,7 @@ from stator.shapes.symbols import Symbols
 from stator.tensors import attributes, data, finish, inputs
 from stator.tensors import data_dependent as data_dependent  # registers its rows
 from stator.tensors.fakes import WatchingMode, make_fake
+from stator.tensors.failing import may_fail, may_run_twice
 from stator.tensors.lowering import PLAIN, ForeignArgument, lower
 from stator.tensors.memo import memo
 from stator.tensors.meta import Dim, Meta, SymbolicMeta, with_dims
@@ -90,6 +91,8 @@ class Recorder:
         self._refused = refused
         self._flags = read_flags()
         self._kept: set[fx.Node] = set()
+        self.repeatable = False  # the graph may fail depending on data, and has changed nothing then
+        self.random = False  # it may have drawn random numbers
         self._inputs = inputs.Inputs()
         self._traced: list[weakref.ref[TracedTensor]] = []
         self._mode = RecordingMode(self)
@@ -320,9 +323,9 @@ class Recorder:
                 raise UnsupportedOp(describe(target.func), "a traced tensor of another capture", "tensor-escaped")
         if plan.silent:
             return self._result(plan.result, None, tensors, [])
-        if any(tensors[index]._storage.replaced for index in plan.mutated):
-            text = "a write to memory that became the data of a tensor in this graph"
-            raise UnsupportedOp(describe(target.func), text, "tensor-metadata")
+        for index in plan.mutated:
+            if reason := tensors[index]._storage.fixed:
+                raise UnsupportedOp(describe(target.func), reason, "tensor-metadata")
         if state != self.state.now:
             self.state.go_to(state)
         node = self._nodes.add(target.op, target.target, args, kwargs, target.name)
@@ -412,7 +415,11 @@ class Recorder:
     def finish(self, outputs: Any) -> fx.GraphModule:
         """Closes the graph with these traced tensors as outputs, and cleans it up."""
         self.state.finish()
-        module = finish.close(self.graph, [traced._node for traced in outputs], self._kept)
+        failing = {node for node in self.graph.nodes if node.op.startswith("call") and may_fail(node)}
+        if failing and not self.mutated and all(map(may_run_twice, self._kept)):
+            self.repeatable = True
+        self.random = bool(self._kept)
+        module = finish.close(self.graph, [traced._node for traced in outputs], self._kept | failing)
         self._inputs.keep({node.name for node in self.graph.find_nodes(op="placeholder")})
         return module
 

@@ -32,11 +32,11 @@ current = Current()
 class Storage:
     """One piece of memory, shared by all views of it."""
 
-    __slots__ = ("mutated", "replaced")
+    __slots__ = ("fixed", "mutated")
 
     def __init__(self) -> None:
         self.mutated = False
-        self.replaced = False  # it became the data of a tensor that autograd knows (`x.data = …`)
+        self.fixed: str | None = None  # why the graph must not write to it any more
 
 
 Family = list["weakref.ref[TracedTensor]"]

@@ -1,0 +1,48 @@
+"""Operations that succeed or fail depending on data, which capture does not know."""
+
+from __future__ import annotations
+
+import operator
+import re
+from typing import Any
+
+from torch import fx
+
+from stator.tensors.plan import New
+
+# By name: indices out of range, matrices that cannot be decomposed, probabilities that are none.
+_NAMES = re.compile(
+    r"embedding|gather|scatter|index_|^take|^put|one_hot|nll_loss|cross_entropy|multi\w*margin|ctc_loss|linalg|"
+    r"cholesky|^inv|solve|lstsq|svd|eigh?$|eigvals|^lu|^lobpcg|multinomial|bernoulli|binomial|poisson|^normal|"
+    r"bincount|repeat_interleave|assert|masked_scatter|^pinv|pinverse|logdet"
+)
+_DIVISIONS = re.compile(r"floordiv|floor_divide|^i?mod$|remainder|fmod")  # of integers, by zero
+_ITEMS = (operator.getitem, operator.setitem)
+_OWN = ("torch", "_operator", "stator.tensors")
+
+
+def may_fail(node: fx.Node) -> bool:
+    """Whether the data of its inputs decides if this node raises."""
+    if node.target in _ITEMS:
+        return _has_nodes(node.args[1])
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    if _DIVISIONS.search(name):
+        made = getattr(node.meta, "value", None)
+        return not (type(made) is New and made.meta.dtype.is_floating_point)
+    return _NAMES.search(name) is not None
+
+
+def _has_nodes(index: Any) -> bool:
+    return isinstance(index, fx.Node) or (isinstance(index, (tuple, list)) and any(map(_has_nodes, index)))
+
+
+def may_run_twice(node: fx.Node) -> bool:
+    """Whether a node that was kept for its effect has none but on tensors of the graph, and on random state."""
+    return isinstance(node.target, str) or _home(node.target).startswith(_OWN)
+
+
+def _home(target: Any) -> str:
+    namespace = getattr(target, "namespace", None)  # of torch.ops
+    if isinstance(namespace, str):
+        return "torch" if namespace in ("aten", "prims") else namespace
+    return getattr(target, "__module__", None) or ""
