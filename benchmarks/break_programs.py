@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 
-@torch.compiler.disable
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def aside(x: Any) -> Any:
     """Something that cannot be captured."""
     return x
