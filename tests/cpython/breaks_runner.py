@@ -1,8 +1,8 @@
-"""CPython's own tests with graph breaks allowed: `python -m tests.cpython.breaks_runner [--force N] [--only TEXT] MODULE…`.
+"""CPython's own tests with graph breaks allowed: `python -m tests.cpython.breaks_runner [--force N] [--only TEXT] NAME…`.
 
-Each test method runs twice plainly and twice compiled with `fullgraph=False`; the two outcomes (passed, skipped, or the type of
-the exception) must be the same. A module runs in a process of its own, which is started again after a crash or a test that took
-too long. Prints one JSON object per module: how many tests there are, and what differs.
+Each test method runs twice plainly and twice compiled with `fullgraph=False`; the two outcomes (passed, skipped, or the
+type of the exception) must be the same. A module runs in a process of its own, which is started again after a crash or
+a test that took too long. Prints one JSON object per module: how many tests there are, and what differs.
 """
 
 from __future__ import annotations
