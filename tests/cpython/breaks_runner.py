@@ -1,8 +1,8 @@
-"""CPython's own tests with graph breaks allowed: `python -m tests.cpython.breaks_runner [--force N] [--only TEXT] MODULE…`.
+"""CPython's own tests with graph breaks allowed: `python -m tests.cpython.breaks_runner [--force N] [--only TEXT] NAME…`.
 
-Each test method runs twice plainly and twice compiled with `fullgraph=False`; the two outcomes (passed, skipped, or the type of
-the exception) must be the same. A module runs in a process of its own, which is started again after a crash or a test that took
-too long. Prints one JSON object per module: how many tests there are, and what differs.
+Each test method runs twice plainly and twice compiled with `fullgraph=False`; the two outcomes (passed, skipped, or the
+type of the exception) must be the same. A module runs in a process of its own, which is started again after a crash or
+a test that took too long. Prints one JSON object per module: how many tests there are, and what differs.
 """
 
 from __future__ import annotations
@@ -157,7 +157,10 @@ def run_module(module: str, only: str = "", force: str = "") -> dict[str, Any]:
             return record
         for name in started[-1:]:
             if name not in ended:
-                record["different"][name] = {"compiled": "too slow" if status == SLOW else f"crash {status}", "text": errors[-6000:]}
+                record["different"][name] = {
+                    "compiled": "too slow" if status == SLOW else f"crash {status}",
+                    "text": errors[-6000:],
+                }
         if len(done) == before:
             record["different"]["module"] = {"compiled": f"crash {status}", "text": errors[-6000:]}
             return record
@@ -167,11 +170,28 @@ def run_child(module: str, done: list[str], only: str, force: str) -> tuple[list
     """The lines one child wrote, its exit status, and its stderr."""
     with tempfile.TemporaryFile("w+") as lines, tempfile.TemporaryFile("w+", errors="replace") as errors:
         fd = lines.fileno()
-        command = [sys.executable, "-m", "tests.cpython.breaks_runner", "--child", str(fd), "--only", only, "--force", force, module]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.cpython.breaks_runner",
+            "--child",
+            str(fd),
+            "--only",
+            only,
+            "--force",
+            force,
+            module,
+        ]
         extra = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
         text = json.dumps(done)
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors, pass_fds=[fd], text=True, env=os.environ | extra
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            pass_fds=[fd],
+            text=True,
+            env=os.environ | extra,
         )
         try:
             process.communicate(text, timeout=WALL)

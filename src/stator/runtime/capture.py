@@ -369,9 +369,9 @@ class Capture:
     def interpret(self) -> tuple[bool, Any]:
         """(True, result) or (False, exception) of the call."""
         host = self.host
-        function, positional, keywords = self.call.enter(host)
-        self.machine = Machine(host, first_function(function), self.stop, self.watched)
         try:
+            function, positional, keywords = self.call.enter(host)
+            self.machine = Machine(host, first_function(function), self.stop, self.watched)
             return _frames.capture(
                 self.machine.interpret,
                 Frame,
@@ -391,7 +391,9 @@ class Capture:
         """Graph, effects and result become the entry function; the result may be a Break."""
         try:
             return self.assembled(result, going_on)
-        except (MemoryError, RecursionError) as error:  # too deep a structure
+        except StatorError:
+            raise
+        except Exception as error:  # MemoryError of the parser: too deep a structure
             raise InternalError(f"{type(error).__name__}: {error}") from error
 
     def assembled(self, result: Any, going_on: GoingOn | None) -> Entry:
