@@ -142,7 +142,7 @@ def test_failure_leaves_the_emitter_usable():
     emitter = Emitter(lambda obj: None)
     good = [1]
     with pytest.raises(CannotRebuild):
-        emitter.value([good, (x for x in ())])
+        emitter.value([good, memoryview(b"")])
     assert emitter.function("entry", [], good)() == [1]
 
 

@@ -208,5 +208,7 @@ def test_exception_cycles_and_tracebacks():
         raise ValueError
     except ValueError as caught:
         traceback = caught.__traceback__
-        assert emit(caught)().__traceback__ is None
+        rebuilt = emit(caught)().__traceback__
+        assert rebuilt is not traceback and rebuilt.tb_frame.f_code is traceback.tb_frame.f_code
+        assert (rebuilt.tb_lineno, rebuilt.tb_lasti) == (traceback.tb_lineno, traceback.tb_lasti)
         assert emit(caught, [traceback])(traceback).__traceback__ is traceback

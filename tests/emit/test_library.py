@@ -135,17 +135,44 @@ def test_annotations_over_inside_classes():
     assert alias.__args__[0] is cls
 
 
-def gen():
-    yield
+def counting(start, log):
+    try:
+        while True:
+            start += (yield start) or 1
+    finally:
+        log.append(start)
 
 
-async def coro():
-    pass
+async def answering(value):
+    return value
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_generators(steps):
+    log = []
+    made = counting(5, log)
+    for _ in range(steps):
+        next(made)
+    log_copy, copy = emit((log, made), inside=inside_only(counting))()
+    assert copy is not made and copy.__qualname__ == "counting"
+    assert next(copy) == next(made) and copy.send(10) == made.send(10)
+    assert copy.gi_frame.f_lineno == made.gi_frame.f_lineno
+    copy.close()
+    assert log_copy == [made.gi_frame.f_locals["start"]] and log == []
+    made.close()
+    assert [*emit(made, inside=inside_only(counting))()] == []
+
+
+def test_coroutines():
+    made = answering(3)
+    copy = emit(made, inside=inside_only(answering))()
+    for one in (made, copy):
+        with pytest.raises(StopIteration) as ended:
+            one.send(None)
+        assert ended.value.value == 3
 
 
 REFUSED = {
-    "generator": gen,
-    "coroutine": coro,
     "frame": sys._getframe,
     "memoryview": lambda: memoryview(b"a"),
     "context variable": lambda: contextvars.ContextVar("x"),
