@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+import logging
 import threading
-import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,6 +29,7 @@ from stator.runtime.tail import GoingOn
 from stator.runtime.tracebacks import OWN_FILES
 
 MOST_PLACES = 4  # tries to find a place for a break at which everything can be rebuilt
+_log = logging.getLogger(__name__)
 SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()
 _entry.set_step_runner(_frames.below)
 _entry.set_own_frames(OWN_FILES, StatorError)
@@ -148,7 +149,7 @@ class Cache:
         events.emit("skip", code=call.code, **error.report())
         if not self.warned and any(entry.captured for entry in self.entries):
             self.warned = True
-            warnings.warn(f"stator runs this function eagerly from now on: {text}", RuntimeWarning, stacklevel=4)
+            _log.warning("stator runs this function eagerly from now on: %s", text)  # a warning could become an error
         return False
 
     def add(self, call: Call) -> tuple[Entry, Any]:
