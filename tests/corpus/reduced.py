@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -128,3 +129,15 @@ class Printing(nn.Module):
             self.w.add_(1)
         print(z, self.w)
         return z
+
+
+@built((r(3),), (r(2, 3),))
+def deepcopy_of_module() -> Any:
+    """Parameters have a `__deepcopy__` of their own."""
+    layer = nn.Linear(3, 2)
+
+    def run(x: Any) -> Any:
+        twin = copy.deepcopy(layer)
+        return twin(x), type(twin.weight).__name__
+
+    return run

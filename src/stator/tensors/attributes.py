@@ -70,6 +70,9 @@ def read(recorder: Recorder, traced: TracedTensor, name: str) -> Any:
 
 def _from_class(recorder: Recorder, traced: TracedTensor, name: str) -> Any:
     found = getattr(torch.Tensor, name, None)
+    cls = traced._stands_for
+    if isinstance(found, types.FunctionType) and getattr(cls, name, found) is not found:
+        raise UnsupportedOp(f"{cls.__name__}.{name}", "a method that differs from that of Tensor", "tensor-subclass")
     if isinstance(found, (types.MethodDescriptorType, types.WrapperDescriptorType, types.FunctionType)):
         return found.__get__(traced, traced._stands_for)
     if isinstance(found, (types.GetSetDescriptorType, property)):
