@@ -315,7 +315,9 @@ def containers() -> nn.Module:
     class Containers(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.seq = nn.Sequential(OrderedDict([("fc1", nn.Linear(4, 4)), ("act", nn.ReLU()), ("fc2", nn.Linear(4, 4))]))
+            self.seq = nn.Sequential(
+                OrderedDict([("fc1", nn.Linear(4, 4)), ("act", nn.ReLU()), ("fc2", nn.Linear(4, 4))])
+            )
             self.scales = nn.ParameterList([nn.Parameter(torch.ones(1) * i) for i in range(3)])
             self.table = nn.ParameterDict({"bias": nn.Parameter(torch.zeros(4)), "gain": nn.Parameter(torch.ones(4))})
             self.choices = nn.ModuleDict({"lin": nn.Linear(4, 4), "id": nn.Identity()})
@@ -489,7 +491,9 @@ class DataclassIO(nn.Module):
         batch.meta.append({"n": len(batch), "logits": logits.detach()})
         if b.labels is None:
             return replace(b, images=logits)
-        return Batch(images=logits, labels=b.labels.round(), meta=[asdict(m) if not isinstance(m, dict) else m for m in b.meta])
+        return Batch(
+            images=logits, labels=b.labels.round(), meta=[asdict(m) if not isinstance(m, dict) else m for m in b.meta]
+        )
 
 
 @case((r(2, 4), [1, 2]), (r(3, 4), [3]), (r(3, 4), []))

@@ -50,10 +50,12 @@ class Discriminator(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layers = nn.ModuleList([
-            spectral_norm(nn.Conv2d(3, 4, 3, 2, 1)),
-            parametrizations.spectral_norm(nn.Conv2d(4, 4, 3, 2, 1)),
-        ])
+        self.layers = nn.ModuleList(
+            [
+                spectral_norm(nn.Conv2d(3, 4, 3, 2, 1)),
+                parametrizations.spectral_norm(nn.Conv2d(4, 4, 3, 2, 1)),
+            ]
+        )
         self.head = weight_norm(nn.Linear(16, 1))
 
     def forward(self, x: Any) -> Any:

@@ -19,8 +19,8 @@ from stator.shapes.scalar import TracedInt, number
 from stator.shapes.symbols import Symbols
 from stator.tensors import attributes, data, finish, inputs
 from stator.tensors import data_dependent as data_dependent  # registers its rows
-from stator.tensors.fakes import WatchingMode, make_fake
 from stator.tensors.failing import may_fail, may_run_twice
+from stator.tensors.fakes import WatchingMode, make_fake
 from stator.tensors.lowering import PLAIN, ForeignArgument, lower
 from stator.tensors.memo import memo
 from stator.tensors.meta import Dim, Meta, SymbolicMeta, with_dims

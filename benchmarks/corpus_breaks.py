@@ -1,0 +1,77 @@
+"""Graphs and breaks of the corpus, next to torch.compile: `python -m benchmarks.corpus_breaks [name ...]`.
+
+A program where stator needs more graphs than torch is marked; where torch makes none, it runs the program eagerly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import stator
+from tests.copies import World
+from tests.corpus.registry import CASES, Case
+from tests.corpus.test_corpus import test_program as _  # noqa: F401 - registers all cases
+
+Counter = Callable[[Any], tuple[Callable[..., Any], Callable[[], tuple[int, int]]]]
+
+
+def with_stator(program: Any) -> tuple[Callable[..., Any], Callable[[], tuple[int, int]]]:
+    stator.reset()
+    compiled = stator.compile(program, backend="eager", fullgraph=False)
+    return compiled, lambda: (int(stator.stats()["graphs"]), int(stator.stats()["graph_breaks"]))
+
+
+def with_torch(program: Any) -> tuple[Callable[..., Any], Callable[[], tuple[int, int]]]:
+    import torch._dynamo.utils as utils
+
+    torch.compiler.reset()
+    utils.counters.clear()
+    graphs = 0
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        nonlocal graphs
+        graphs += 1
+        return graph.forward
+
+    compiled = torch.compile(program, backend=backend)
+    return compiled, lambda: (graphs, sum(utils.counters["graph_break"].values()))
+
+
+def counts(case: Case, engine: Counter) -> tuple[int, int] | str:
+    """Graphs and breaks after the first call."""
+    world = World()
+    compiled, read = engine(world.program(case.program()))
+    quiet = io.StringIO()
+    with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compiled(*world.inputs(case.calls[0]))
+        except Exception as error:
+            return type(error).__name__
+    return read()
+
+
+def main(names: list[str]) -> None:
+    import torch._dynamo.config as config
+
+    torch.set_num_threads(1)
+    logging.disable(logging.CRITICAL)
+    if hasattr(config, "nested_graph_breaks"):
+        config.nested_graph_breaks = True
+    print(f"{'program':36}{'stator graphs, breaks':>24}{'torch graphs, breaks':>24}")
+    for name in names or CASES:
+        mine, theirs = counts(CASES[name], with_stator), counts(CASES[name], with_torch)
+        more = isinstance(mine, tuple) and isinstance(theirs, tuple) and mine[0] > theirs[0] > 0
+        print(f"{name:36}{mine!s:>24}{theirs!s:>24}{'   more graphs' if more else ''}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
