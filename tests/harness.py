@@ -192,13 +192,17 @@ def observe(call: Callable[[], Any], seed: int, backward: bool, roots: Callable[
         "random state": _random_state(),
         "stdout": out.getvalue(),
         "stderr": err.getvalue(),
-        "warnings": [_warning(row) for row in caught if not row.filename.startswith(_COMPILERS)],
+        "warnings": [_warning(row) for row in caught if not _is_compilers(row)],
         "logging": records.rows,
         "torch state": _torch_state(),
     }
     if backward and raised is None:
         _backward(result)
     return Observation(raised, image(**roots(), result=result, raised=raised), texts)
+
+
+def _is_compilers(row: warnings.WarningMessage) -> bool:
+    return row.filename.startswith(_COMPILERS) or str(row.message).startswith("stator runs this function eagerly")
 
 
 def _warning(row: warnings.WarningMessage) -> tuple[Any, ...]:

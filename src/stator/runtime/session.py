@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
@@ -60,6 +61,14 @@ def containers(failure: Failure) -> set[Path]:
             found.add(at.parent)
         at = at.parent
     return found
+
+
+def warn(text: str) -> None:
+    """A warning; where warnings are errors it is logged, as the program has done nothing wrong."""
+    try:
+        warnings.warn(text, RuntimeWarning, stacklevel=5)
+    except RuntimeWarning:
+        _log.warning("%s", text)
 
 
 class Cache:
@@ -149,7 +158,7 @@ class Cache:
         events.emit("skip", code=call.code, **error.report())
         if not self.warned and any(entry.captured for entry in self.entries):
             self.warned = True
-            _log.warning("stator runs this function eagerly from now on: %s", text)  # a warning could become an error
+            warn(f"stator runs this function eagerly from now on: {text}")
         return False
 
     def add(self, call: Call) -> tuple[Entry, Any]:
