@@ -1,4 +1,4 @@
-"""CPython's own tests with graph breaks allowed: `python -m tests.cpython.breaks_runner [--force N] [--only TEXT] NAME…`.
+"""CPython's own tests with breaks allowed: `python -m tests.cpython.breaks_runner [--force N] [--only TEXT] NAME…`.
 
 Each test method runs twice plainly and twice compiled with `fullgraph=False`; the two outcomes (passed, skipped, or the
 type of the exception) must be the same. A module runs in a process of its own, which is started again after a crash or

@@ -216,7 +216,7 @@ def unpack(asm: Assembler, layout: Layout, keep_handled: bool = False, free: boo
 
 
 def pass_over_cells(asm: Assembler) -> None:
-    """CPython takes a slot for a cell (`f_locals`, `locals()`) if a MAKE_CELL for it precedes the current instruction."""
+    """CPython takes a slot for a cell (`f_locals`, `locals()`) if a MAKE_CELL for it comes before the instruction."""
     cells = [arg for name, arg, _ in units(asm.code) if name == "MAKE_CELL"]
     if cells:
         jump = asm.jump("JUMP_FORWARD")
