@@ -33,6 +33,7 @@ def _matmul(a: Meta, b: Meta) -> Fresh:
     need(len(a.size) > 1 and len(b.size) > 1 and a.size[-1] == b.size[-2])
     need(len(a.size) == len(b.size) == 2 or len(a.size) > 2)
     need(len(b.size) > 2 or is_row_major(a) or len(a.size) == 2)
+    need(len(a.size) == 2 or 1 not in (a.size[-2], b.size[-1]))  # strides of one row depend on the operands'
     batch = broadcast([a.size[:-2], b.size[:-2]])
     need(batch is not None)
     assert batch is not None
