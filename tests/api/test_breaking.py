@@ -15,10 +15,8 @@ ONE = torch.ones(2)
 
 
 @pytest.fixture(autouse=True)
-def fresh():
-    stator.reset()
+def no_region_is_left():
     yield
-    stator.reset()
     assert stator.control.breaking._thread.regions == []
     assert torch._dynamo.utils._error_on_graph_break is False
 

@@ -18,13 +18,6 @@ from tests.harness import check
 ONE = torch.ones(2)
 
 
-@pytest.fixture(autouse=True)
-def fresh():
-    stator.reset()
-    yield
-    stator.reset()
-
-
 class Graphs:
     """A backend that keeps the graphs."""
 

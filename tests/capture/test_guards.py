@@ -266,3 +266,14 @@ def test_function_argument_is_known_by_its_code() -> None:
     assert torch.equal(compiled(make(1), X), X + 1)
     assert stator.stats()["recompiles"] == 0
     assert torch.equal(compiled(make(2), X), X + 2)
+
+
+def test_one_code_in_two_namespaces():
+    """Functions with the same code are not the same function."""
+    names = [{"K": 2}, {"K": 3}]
+    exec(compile("def scaled(x): return x * K", "shared.py", "exec"), names[0])
+    first = names[0]["scaled"]
+    second = types.FunctionType(first.__code__, names[1], "scaled")
+    compiled = stator.compile(lambda x, function: function(x) + 1, backend="eager", fullgraph=True)
+    for factor, function in ((2, first), (3, second), (2, first)):
+        assert torch.equal(compiled(torch.ones(2), function), torch.full((2,), factor + 1.0))

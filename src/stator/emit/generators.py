@@ -15,7 +15,8 @@ from .plan import CannotRebuild, Const, Heap, Plan, piece, tuple_of
 
 
 @lru_cache(256)
-def revived_code(code: types.CodeType, unit: int, layout: Layout) -> types.CodeType:
+def revived_code(code: types.CodeType, file: str, unit: int, layout: Layout) -> types.CodeType:
+    """By file too: equal code objects may stand in different ones."""
     return resume.revived(code, unit, layout)
 
 
@@ -62,7 +63,7 @@ def build_generator(obj: Any, solid: type, heap: Heap) -> Plan:
     handles = handled is not None
     layout = Layout(slots, tuple(value is not UNBOUND for value in stack), handles)
     state = [values[slot] for slot in slots] + [handled] * handles + [v for v in reversed(stack) if v is not UNBOUND]
-    made = Const(revived_code(code, unit, layout))
+    made = Const(revived_code(code, code.co_filename, unit, layout))
     source: list[object] = [made, Const(function.__globals__), function.__name__, None]
     if closure:
         source.append(closure)

@@ -27,7 +27,7 @@ _WORK = frozenset({
 
 # Packages whose Python code does not compute with tensors.
 _NO_TENSORS = re.compile(
-    r"[/\\](site|dist)-packages[/\\](numpy|scipy|pandas|PIL|cv2|skimage|sklearn|matplotlib|networkx|sympy|tqdm|yaml|_pytest|pluggy)[/\\]"
+    r"[/\\](site|dist)-packages[/\\](numpy|scipy|pandas|PIL|cv2|skimage|sklearn|matplotlib|networkx|sympy|tqdm|yaml)[/\\]"
 )
 
 

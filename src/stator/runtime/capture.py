@@ -369,34 +369,13 @@ class Capture:
     def interpret(self) -> tuple[bool, Any]:
         """(True, result) or (False, exception) of the call."""
         host = self.host
-        try:
-            function, positional, keywords = self.call.enter(host)
-            self.machine = Machine(host, first_function(function), self.stop, self.watched)
-            return _frames.capture(
-                self.machine.interpret,
-                Frame,
-                host.inside_types,
-                self.generators,
-                self.instances,
-                function,
-                positional,
-                keywords,
-            )
-        except StatorError:
-            raise
-        except Exception as error:
-            raise InternalError(f"{type(error).__name__}: {error}") from error
+        function, positional, keywords = self.call.enter(host)
+        self.machine = Machine(host, first_function(function), self.stop, self.watched)
+        made = host.inside_types, self.generators, self.instances
+        return _frames.capture(self.machine.interpret, Frame, *made, function, positional, keywords)
 
     def assemble(self, result: Any, going_on: GoingOn | None = None) -> Entry:
         """Graph, effects and result become the entry function; the result may be a Break."""
-        try:
-            return self.assembled(result, going_on)
-        except StatorError:
-            raise
-        except Exception as error:  # MemoryError of the parser: too deep a structure
-            raise InternalError(f"{type(error).__name__}: {error}") from error
-
-    def assembled(self, result: Any, going_on: GoingOn | None) -> Entry:
         host = self.host
         if host.symbols is not None and host.symbols.doubt:
             raise unsupported("symbolic-value", host.symbols.doubt, function="C code")

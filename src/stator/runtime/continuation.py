@@ -155,14 +155,12 @@ class Start(NamedTuple):
 class Continuation:
     """The rest of all frames behind one way out of a breaking instruction.
 
-    Takes `results` values that the instruction left, then everything that was carried over the break.
+    Takes the values that the instruction left, then everything that was carried over the break.
     """
 
-    def __init__(self, pieces: list[Piece], results: int, name: str, code: CodeType) -> None:
+    def __init__(self, pieces: list[Piece], code: CodeType) -> None:
         self.pieces = pieces
-        self.results = results
-        self.name = name
-        self.code = code
+        self.code = code  # of the outermost frame
         self.start: Start | None = None
 
     def build(self, values: Sequence[Any]) -> tuple[FunctionType, tuple[Any, ...]]:
@@ -270,14 +268,11 @@ class Break:
             part = piece(frame, code, [number + results for number in items], stack)
             part.closure = tuple(number + results for number in part.closure)
             pieces.append(part)
-        root = frames[0]
-        made = Continuation(pieces, results, root.name, root.code)
-        if frame.handler is None or unit != frame.handler.target:
-            following = units(frame.code)[frame.unit][2]
-            made.start = Start(frame.code, unit, layout, unit if unit == following else frame.unit)
+        made, inner = Continuation(pieces, frames[0].code), frames[-1]
+        if inner.handler is None or unit != inner.handler.target:
+            following = units(inner.code)[inner.unit][2]
+            made.start = Start(inner.code, unit, layout, unit if unit == following else inner.unit)
         return made
-
-
 
 
 def break_place(places: Sequence[Place]) -> Place | None:

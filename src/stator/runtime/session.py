@@ -142,8 +142,9 @@ class Cache:
 
     def may_recompile(self, call: Call) -> bool:
         """Report why; after too many compilations: say which guards kept failing, once."""
-        options, reasons = self.session.options, self.reasons(call)
-        self.light |= {path for failure in self.failures(call) for path in containers(failure)}
+        options, failures = self.session.options, self.failures(call)
+        reasons = [failure.sentence for failure in failures]
+        self.light |= {path for failure in failures for path in containers(failure)}
         if len(self.entries) < options.recompile_limit:
             for entry in self.entries:
                 self.learned.observe(entry.guards, call.values)

@@ -146,31 +146,13 @@ def meta_of(tensor: torch.Tensor) -> Meta:
     """Metadata of a real or fake tensor; the caller turns torch functions off."""
     if tensor._has_symbolic_sizes_strides:
         return _symbolic_meta_of(tensor)
-    requires_grad = tensor.requires_grad
-    return intern(
-        (
-            tuple(tensor.shape),
-            tensor.stride(),
-            tensor.storage_offset(),
-            tensor.dtype,
-            tensor.device,
-            requires_grad,
-            not requires_grad or _is_leaf(tensor),
-            tensor.is_conj(),
-            tensor.is_neg(),
-            tensor.is_inference(),
-        )
-    )
+    return intern((tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), *_facts(tensor)))
 
 
-def _symbolic_meta_of(tensor: torch.Tensor) -> Meta:
-    numbers = [*tensor.shape, *tensor.stride(), tensor.storage_offset()]
-    symbolic = next((number for number in numbers if type(number) is torch.SymInt), None)  # None: constants by now
+def _facts(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """What a key holds besides numbers that may be symbolic."""
     requires_grad = tensor.requires_grad
-    key = (
-        tuple(map(_dim, tensor.shape)),
-        tuple(map(_dim, tensor.stride())),
-        _dim(tensor.storage_offset()),
+    return (
         tensor.dtype,
         tensor.device,
         requires_grad,
@@ -179,6 +161,13 @@ def _symbolic_meta_of(tensor: torch.Tensor) -> Meta:
         tensor.is_neg(),
         tensor.is_inference(),
     )
+
+
+def _symbolic_meta_of(tensor: torch.Tensor) -> Meta:
+    numbers = [*tensor.shape, *tensor.stride(), tensor.storage_offset()]
+    symbolic = next((number for number in numbers if type(number) is torch.SymInt), None)  # None: constants by now
+    sizes, strides = tuple(map(_dim, tensor.shape)), tuple(map(_dim, tensor.stride()))
+    key = (sizes, strides, _dim(tensor.storage_offset()), *_facts(tensor))
     return intern(key) if symbolic is None else intern_symbolic(key, symbolic.node.shape_env.symbols)
 
 

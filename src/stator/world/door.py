@@ -53,7 +53,9 @@ def enter_module(world: World, obj: Any, path: Path) -> Any:
 
 
 def enter_function(world: World, obj: Any, path: Path) -> Any:
+    """A function: its code and the globals it runs in; defaults and variables around it are read one by one."""
     world.guards.add(path, CODE_IS, obj.__code__, world.origin())
+    world.guards.add(path.get("__globals__"), IS, obj.__globals__, world.origin())
     world.register(obj, path)
     return obj
 
