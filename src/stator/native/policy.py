@@ -125,6 +125,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("_warnings", "_filters_mutated"): "run",
     ("_imp", "lock_held"): "run",
     ("posix", "fspath"): "run",
+    ("torch", "Size"): "run",
+    ("torch", "device"): "run",
     ("posix", "getpid"): "run",
     ("_locale", "localeconv"): "native-impure",
     ("_locale", "setlocale"): "native-effect",

@@ -1,0 +1,118 @@
+"""Calls of torch's C functions and classes that are no tensor operations: contexts, legacy constructors, grouping."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any
+
+import torch
+from torch.autograd import profiler
+
+from stator.eval.machine import replace_body
+from stator.frame import Frame, throw
+from stator.guards import path as paths
+from stator.native.host import Host, standin
+from stator.tensors.modes import default_device
+from stator.tensors.traced import TracedTensor
+
+
+@standin(torch._C._InferenceMode)
+def stand_inference_mode(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """A guard of the recorder, which leaves the mode when a capture is abandoned."""
+    return host.record(f, function, args, kwargs)
+
+
+# ---- legacy constructors ----------------------------------------------------------------------------
+
+LEGACY = tuple(kind for kind in torch._tensor_classes if not (kind.is_cuda or kind.is_sparse) and kind.is_cpu) + (
+    torch.Tensor,
+)
+
+
+@standin(*LEGACY)
+def stand_legacy_tensor(host: Host, f: Frame, cls: Any, args: list[Any], kwargs: Any) -> Any:
+    """`torch.FloatTensor([1, 2])` is made of data, `torch.FloatTensor(2, 3)` and `torch.Tensor(x.size())` of sizes."""
+    dtype = torch.get_default_dtype() if cls is torch.Tensor else cls.dtype
+    if not kwargs and default_device() is None:
+        sizes = args[0] if len(args) == 1 and type(args[0]) is torch.Size else args
+        if all(type(size) is int for size in sizes):
+            return host.record(f, torch.empty, [tuple(sizes)], {"dtype": dtype})
+        if len(args) == 1 and type(args[0]) in (list, tuple) and is_data(args[0]):
+            return host.record(f, torch.tensor, [args[0]], {"dtype": dtype})
+    name = f"torch.{cls.__name__}"
+    raise host.refuse("tensor-operation", f"{name} of something else than sizes or numbers", function=name)
+
+
+def is_data(value: Any) -> bool:
+    """Numbers in lists and tuples."""
+    if type(value) in (list, tuple):
+        return all(map(is_data, value))
+    return type(value) in (int, float, bool)
+
+
+# ---- grouping ---------------------------------------------------------------------------------------
+
+
+@standin(torch._C._group_tensors_by_device_and_dtype)
+def stand_group(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """Groups of tensors: asked for empty ones of the same kinds, whose places give the groups."""
+    given = dict(zip(("tensorlistlist", "with_indices"), args, strict=False)) | (kwargs or {})
+    lists = given.get("tensorlistlist")
+    if len(given) != len(args) + len(kwargs or ()) or type(lists) is not list or not given.keys() <= GROUPED:
+        raise host.refuse("native-unknown", "grouping of tensors that are not in lists", function=function.__name__)
+    with host.recorder.paused():
+        try:
+            empty = [[empty_like(tensor) for tensor in tensors] for tensors in lists]
+            groups = function(empty, True)
+        except (TypeError, RuntimeError) as error:
+            return throw(f, error.with_traceback(None))
+    return {
+        key: ([[tensors[i] for i in places] for tensors in lists], places if given.get("with_indices") else [])
+        for key, (_, places) in groups.items()
+    }
+
+
+GROUPED = {"tensorlistlist", "with_indices"}
+
+
+def empty_like(tensor: Any) -> Any:
+    if type(tensor) is not TracedTensor:
+        return tensor
+    return torch.empty(0, dtype=tensor._meta.dtype, device=tensor._meta.device)
+
+
+# ---- profiling --------------------------------------------------------------------------------------
+
+
+@functools.cache
+def finished_record() -> Any:
+    """A profiler record that is over, which may be ended any number of times."""
+    with torch._C.DisableTorchFunction():
+        record = torch.ops.profiler._record_function_enter_new("stator", None)
+        torch.ops.profiler._record_function_exit._RecordFunction(record)
+    return record
+
+
+PROFILING: Any = torch._C._autograd._profiler_enabled
+
+
+def check_profiler(host: Any) -> None:
+    """Without a profiler nobody sees the name of a block."""
+    if host.enter(PROFILING(), paths.const(PROFILING).part("()", operator.call)):
+        raise host.refuse("native-effect", "a block named for the profiler", function="record_function")
+
+
+def enter_block(frame: Frame) -> Any:
+    host, block = frame.world, frame.locals[0]
+    check_profiler(host)
+    host.store_attr(frame, block, "record", host.enter_const(finished_record()))
+    return block
+
+
+def leave_block(frame: Frame) -> None:
+    check_profiler(frame.world)
+
+
+replace_body(profiler.record_function.__enter__.__code__, enter_block)
+replace_body(profiler.record_function.__exit__.__code__, leave_block)
