@@ -51,8 +51,8 @@ class TestOperations:
         sweep(program, backend)
 
 
-def test_a_half_precision_scalar_takes_a_constant():
-    sweep(lambda x, s: x.sum().half() / s, recompiles=4)
+def test_a_half_precision_scalar():
+    sweep(lambda x, s: (x.sum().half() / s, x.sum().bfloat16() * s, x.half().add(x.half(), alpha=s)))
 
 
 def test_arithmetic():
@@ -69,18 +69,7 @@ def test_sides_are_guarded():
 
 def test_elsewhere_a_constant():
     def program(x, s):
-        return (
-            f"{s}",
-            math.sqrt(s),
-            x.clamp(max=s),
-            s > 0.3,
-            {s: 1},
-            round(s, 2),
-            s**2,
-            1 / s,
-            int(s),
-            torch.full((2,), s),
-        )
+        return f"{s}", {s: 1}, s * 0.5 > 0.3, torch.quantile(x, min(s, 1.0))
 
     sweep(program, recompiles=2, values=(0.1, 0.2, 0.35, 0.2, 0.1))
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import operator
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from stator.emit.emitter import Emitter
 from stator.emit.plan import Const, Source
 from stator.emit.raw import ABSENT
 from stator.emit.tracebacks import restore, rows_of
+from stator.guards.path import Path
 from stator.guards.relation import SIZE
 from stator.runtime.tensor_host import TensorHost
 from stator.shapes.expressions import NoForm, Text, fold
@@ -26,7 +28,14 @@ from stator.world.door import fields_of
 from stator.world.hollow import HollowIterator
 from stator.world.lazy import Lazy
 
-SCALAR = functools.partial(torch.scalar_tensor, dtype=torch.float64, device="cpu")
+SCALARS = {
+    dtype: functools.partial(torch.scalar_tensor, dtype=dtype, device="cpu")
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+}
+SIGNS = {
+    operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//",
+    operator.mod: "%", operator.pow: "**",
+}  # fmt: skip
 
 
 class Rerun(NamedTuple):
@@ -44,7 +53,8 @@ class Assembly:
         self.loads: dict[Any, int] = {}  # path -> number
         self.outputs: dict[int, Any] = {}  # id -> traced tensor the graph returns
         self.numbers: dict[Any, str] = {}  # symbol -> name of its value
-        self.scalars: dict[Any, str] = {}  # path of a float -> name of the tensor for it
+        self.floats: dict[int, tuple[str, TracedFloat]] = {}  # by id: name and what it is, operands first
+        self.scalars: dict[int, tuple[str, Any, TracedFloat]] = {}  # by id: name and dtype of the tensor for a float
         self.written: list[Any] = []  # records of outside objects that change
 
     def resolve(self, obj: Any) -> str | None:
@@ -60,7 +70,7 @@ class Assembly:
         if type(obj) is TracedInt:
             return self.expression(obj)
         if type(obj) is TracedFloat:
-            return str(obj.source(self.load))
+            return self.float(obj)
         cell = self.host.cells.get(id(obj))
         if cell is not None and cell[0] is obj:
             return self.load(cell[1])
@@ -74,12 +84,36 @@ class Assembly:
         if type(value) is torch.SymInt:
             return self.number(value.node._expr)
         if id(value) in self.host.float_inputs:
-            return self.scalars.setdefault(self.host.float_inputs[id(value)][1], f"s{len(self.scalars)}")
+            number = self.host.float_inputs[id(value)][1]
+            self.float(number)
+            return self.scalars.setdefault(id(value), (f"s{len(self.scalars)}", value.dtype, number))[0]
         return self.load(self.host.records[id(value)].path)
 
     def number(self, symbol: Any) -> str:
         """The name of a symbol's value."""
         return self.numbers.setdefault(symbol, f"n{len(self.numbers)}")
+
+    def float(self, number: TracedFloat) -> str:
+        """The name of the value of a symbolic float."""
+        pending = [number]
+        while pending:
+            last = pending[-1]
+            needed = [arg for arg in last.args if type(arg) is TracedFloat and id(arg) not in self.floats]
+            if needed:
+                pending.extend(needed)
+                continue
+            pending.pop()
+            if id(last) not in self.floats:
+                self.operands(last)
+                self.floats[id(last)] = f"f{len(self.floats)}", last
+        return self.floats[id(number)][0]
+
+    def operands(self, number: TracedFloat) -> list[str]:
+        """What a float is calculated of, as source."""
+        return [TEXTS.get(type(arg), Assembly.literal)(self, arg) for arg in number.args]
+
+    def literal(self, value: Any) -> str:
+        return f"({value!r})" if value - value == 0 else f"float('{value}')"
 
     def expression(self, traced: TracedInt) -> str:
         """Source for a symbolic int; what has no form is a constant."""
@@ -94,9 +128,32 @@ class Assembly:
             operand = self.host.symbolic().sources[symbol]
             load = self.load(operand.path)
             emitter.raw(f"{name} = {load}" + (f".size({operand.index})" if operand.kind == SIZE else ""))
+    def write_floats(self, emitter: Emitter, again: Rerun) -> None:
+        """Floats as they are before the graph runs; where Python raises, it does so where the program does."""
+        lines = [self.assignment(emitter, name, number) for name, number in self.floats.values()]
+        for name, dtype, number in self.scalars.values():
+            lines.append(f"{name} = {emitter.constant(SCALARS[dtype], 'scalar')}({self.floats[id(number)][0]})")
+        risky = any(number.function is not None for _, number in self.floats.values())
+        if risky:
+            function = emitter.constant(again.function, "run_again")
+            values = ", ".join(self.load(path) for path in again.loads)
+            body = "\n    ".join(lines)
+            emitter.raw(
+                f"failed = False\ntry:\n    {body}\nexcept {emitter.constant(Exception)}:\n    failed = True\n"
+                f"if failed:\n    return {function}({values})"
+            )
+        else:
+            for line in lines:
+                emitter.raw(line)
 
-        for path, name in self.scalars.items():
-            emitter.raw(f"{name} = {emitter.constant(SCALAR, 'scalar')}({self.load(path)})")
+    def assignment(self, emitter: Emitter, name: str, number: TracedFloat) -> str:
+        operands = self.operands(number)
+        if number.function is None:
+            return f"{name} = {operands[0]}"
+        sign = SIGNS.get(number.function)
+        if sign is not None and len(operands) == 2:
+            return f"{name} = {operands[0]} {sign} {operands[1]}"
+        return f"{name} = {emitter.constant(number.function)}({', '.join(operands)})"
 
     def inside(self, obj: Any) -> bool:
         """Whether a class, function, cell or namespace was made during the capture."""
@@ -112,16 +169,18 @@ class Assembly:
             return id(obj) not in host.records
         return id(obj) not in host.namespaces
 
-    def write(self, graph: Any, inputs: list[str], again: Rerun | None = None) -> Emitter:
+    def write(self, graph: Any, inputs: list[str], start: Rerun, again: Rerun | None = None) -> Emitter:
         """One pass over effects and result; `graph` is None while outputs are still being found.
 
         With `again`, the call runs in CPython when the graph fails: up to the failing operation the program may have
         had effects, and it may handle the error.
         """
         emitter = Emitter(self.resolve, self.inside)
+        self.write_numbers(emitter)
+        if self.floats:
+            self.write_floats(emitter, start)
         for lock in self.host.locks.values():
             emitter.statement("{0}.acquire()", lock)
-        self.write_numbers(emitter)
         if graph is not None:
             names = [f"g{i}" for i in range(len(self.outputs))]
             call = f"{emitter.constant(graph, 'graph')}({', '.join(inputs)})"
@@ -217,3 +276,10 @@ class Assembly:
                 effects.attribute(emitter, namespace.owner, name, value)
         else:
             effects.global_name(emitter, Source(self.load(namespace.path)), name, value)
+
+
+TEXTS: dict[type, Callable[[Assembly, Any], str]] = {
+    Path: Assembly.load,
+    TracedFloat: Assembly.float,
+    TracedInt: Assembly.expression,
+}

@@ -387,16 +387,16 @@ class Capture:
         for change, arguments in [*host.ambient.changes(), *host.recorder.state_effects(), *self.regions.effects()]:
             host.defer(change, list(arguments), None)
         assembly = Assembly(host)
+        start = Rerun(*self.call.eager_function(self.owner))
         try:
-            outcome(assembly.write(None, []), result, None)
+            outcome(assembly.write(None, [], start), result, None)
         except CannotRebuild as error:
             self.unmade = {type(obj) for obj in (error.obj, *error.within)} - CONTENT_TYPES
             raise unsupported("cannot-rebuild", str(error), type=type(error.obj).__name__) from error
         host.identities.guard(assembly.written, torch.Tensor)
         graph, inputs = self.compile_graph(assembly)
         repeats = graph is not None and host.recorder.repeatable and not host.locks
-        again = Rerun(*self.call.eager_function(self.owner)) if repeats else None
-        emitter = assembly.write(graph, inputs, again)
+        emitter = assembly.write(graph, inputs, start, start if repeats else None)
         returned = outcome(emitter, result, going_on)
         params = [f"l{i}" for i in range(len(assembly.loads))]
         name = self.name if self.name.isidentifier() else "entry"

@@ -16,7 +16,7 @@ from stator import _entry, _frames
 from stator.frame import Frame
 from stator.guards.check import TYPE_IS
 from stator.native.host import READERS, STANDINS, WRITERS, Host
-from stator.shapes.floats import TracedFloat
+from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated
 from stator.shapes.scalar import TracedInt
 from stator.tensors.traced import TracedTensor
 from stator.world.door import IMPORTERS, constant
@@ -132,7 +132,27 @@ def int_of(host: Any, f: Frame, args: list[Any]) -> Any:
 
 
 def float_of(host: Any, f: Frame, args: list[Any]) -> Any:
-    return args[0] if len(args) == 1 and type(args[0]) is TracedFloat else NotImplemented
+    if len(args) != 1 or type(args[0]) not in SYMBOLIC:
+        return NotImplemented
+    return args[0] if type(args[0]) is TracedFloat else calculated(float, args[0])
+
+
+def math_of(function: Any) -> Caller:
+    """A function of floats that gives a float."""
+
+    def call(host: Any, f: Frame, args: list[Any]) -> Any:
+        return NotImplemented if SYMBOLIC.isdisjoint(map(type, args)) else calculated(function, *args)
+
+    return call
+
+
+def question_of(function: Any) -> Caller:
+    """A question about a float, guarded."""
+
+    def call(host: Any, f: Frame, args: list[Any]) -> Any:
+        return QUESTIONS[function](args[0]) if len(args) == 1 and type(args[0]) is TracedFloat else NotImplemented
+
+    return call
 
 
 def length_of(host: Any, f: Frame, args: list[Any]) -> Any:
@@ -157,6 +177,8 @@ ROWS: dict[Any, Caller] = {
     float: float_of,
     len: length_of,
     isinstance: is_instance,
+    **{function: math_of(function) for function in MATH},
+    **{function: question_of(function) for function in QUESTIONS},
 }
 STANDS_FOR: dict[type, type] = {TracedInt: int, TracedFloat: float}
 

@@ -23,7 +23,7 @@ from stator.native.warn import Registries
 from stator.runtime import excluded, marked, symbolic_host
 from stator.runtime.compiling import is_compiling
 from stator.runtime.tensor_attributes import read_tensor, write_tensor
-from stator.shapes.floats import TracedFloat
+from stator.shapes.floats import Floats, TracedFloat
 from stator.shapes.policy import Policy
 from stator.shapes.scalar import TracedInt
 from stator.shapes.symbols import Symbols
@@ -62,7 +62,8 @@ class TensorHost(Host):
         self.policy = policy or Policy()
         self.symbols: Symbols | None = None
         self.symbolic_numbers: dict[Path, Any] = {}
-        self.float_inputs: dict[int, tuple[Any, Path]] = {}  # by id of the 0-d tensor
+        self.floats = Floats(self.guards, self.origin, self.float_input)
+        self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor
         self.registries = Registries()
         self.regions = Regions(self.seen)
         marked.notice_substitutes()
@@ -91,28 +92,30 @@ class TensorHost(Host):
         """The symbols of this capture."""
         if self.symbols is None:
             self.symbols = Symbols(self.origin)
+            self.symbols.floats = self.floats
+            self.recorder.has_floats = True
             self.recorder.use(self.symbols)
             symbolic_host.start(self)
         return self.symbols
 
     def has_symbols(self) -> bool:
         """Whether there are symbolic numbers."""
-        return self.symbols is not None or bool(self.float_inputs)
+        return self.recorder.has_floats
 
     def symbolic_float(self, path: Path, value: float) -> Any:
-        """The float at a path as a 0-d tensor of the graph, the same one each time."""
-        found = self.symbolic_numbers.get(path)
-        if found is None:
+        """The float at a path as a symbol, the same one each time."""
+        if path not in self.symbolic_numbers:
             symbolic_host.start(self)
             self.recorder.has_floats = True
-            with self.recorder.paused():
-                tensor = torch.tensor(value, dtype=torch.float64, device="cpu")
-            self.float_inputs[id(tensor)] = tensor, path
-            traced = self.recorder.input(tensor, name_of(path))
-            found = TracedFloat(value, traced, lambda load: load(path), {path: value}, self.guards, self.origin)
-            found.base = path
-            self.symbolic_numbers[path] = found
-        return found
+            self.symbolic_numbers[path] = self.floats.base(path, value)
+        return self.symbolic_numbers[path]
+
+    def float_input(self, number: TracedFloat, dtype: torch.dtype) -> TracedTensor:
+        """A new input of the graph, which the entry function makes of a float."""
+        with self.recorder.paused():
+            tensor = torch.tensor(number.value, dtype=dtype, device="cpu")
+        self.float_inputs[id(tensor)] = tensor, number
+        return self.recorder.input(tensor, name_of(number.path) if number.path is not None else "number")
 
     def symbolic_int(self, path: Path, value: int) -> Any:
         """The int at a path as a symbol, the same one each time."""

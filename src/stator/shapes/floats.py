@@ -1,10 +1,15 @@
-"""The stand-in for a float that changes from call to call: a 0-d tensor in the graph, a float to Python code."""
+"""The stand-in for a float that changes from call to call.
+
+To Python code it is a float. Arithmetic on it is remembered as an expression, which the entry function calculates again
+with Python's own operations before the graph runs. Where a torch call takes it, its value is a 0-d tensor, an input.
+"""
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -14,47 +19,77 @@ from stator.guards.path import Path
 from stator.guards.relation import SIDE, Operand, Relation
 from stator.shapes.scalar import TracedInt
 
-Load = Callable[[Path], str]
+
+class Reading(NamedTuple):
+    """A number that is read from small tensors before the graph runs: the n-th of them."""
+
+    index: int
+
+
+class Floats:
+    """The symbolic floats of one capture."""
+
+    def __init__(self, guards: Any, origin: Callable[[], Any], input: Callable[[TracedFloat, torch.dtype], Any]) -> None:
+        self.guards = guards
+        self.origin = origin
+        self.input = input  # the 0-d tensor of the graph for a float
+        self.refuse: Callable[[], Exception]  # a float that depends on data is needed as a constant
+
+    def base(self, source: Path | Reading, value: float) -> TracedFloat:
+        """A float that is not calculated."""
+        return TracedFloat(self, value, None, (source,))
+
+    def calculated(self, function: Any, *args: Any) -> Any:
+        """A function of symbolic ints, which may give a symbolic float."""
+        return calculated(function, *args)
+
+    def relation(self, operand: Operand, code: tuple[int, ...], text: str) -> None:
+        self.guards.relation(Relation((operand,), code, text), self.origin())
 
 
 class TracedFloat:
-    """A symbolic float: its value now, the 0-d tensor that has it in the graph, and how Python calculates it again."""
+    """A symbolic float: its value now, and the function and arguments that give it; no function: where it lies."""
 
-    __slots__ = ("base", "guards", "origin", "paths", "source", "tensor", "value")
+    __slots__ = ("args", "floats", "function", "tensors", "value")
 
-    def __init__(
-        self,
-        value: float,
-        tensor: Any,
-        source: Callable[[Load], str],
-        paths: dict[Path, float],
-        guards: Any,
-        origin: Any,
-    ) -> None:
+    def __init__(self, floats: Floats, value: float, function: Any, args: tuple[Any, ...]) -> None:
+        self.floats = floats
         self.value = value
-        self.tensor = tensor
-        self.source = source
-        self.paths = paths  # floats from outside that it depends on, with their values
-        self.guards = guards
-        self.origin = origin
-        self.base: Path | None = None  # where it lies, if it was not calculated
+        self.function = function
+        self.args = args
+        self.tensors: dict[torch.dtype, Any] = {}
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         return float
 
+    @property
+    def path(self) -> Path | None:
+        """Where it lies outside."""
+        return self.args[0] if self.function is None and type(self.args[0]) is Path else None
+
+    def tensor(self, dtype: torch.dtype = torch.float64) -> Any:
+        """The 0-d tensor of the graph that has its value."""
+        if dtype not in self.tensors:
+            self.tensors[dtype] = self.floats.input(self, dtype)
+        return self.tensors[dtype]
+
     def decay(self) -> float:
         """The value, guarded to be the same in the next call."""
-        for path, value in self.paths.items():
-            self.guards.add(path, EQ, value, self.origin())
+        pending, seen = [self], {id(self)}
+        while pending:
+            this = pending.pop()
+            for arg in this.args:
+                if type(arg) is TracedFloat and id(arg) not in seen:
+                    seen.add(id(arg))
+                    pending.append(arg)
+                elif type(arg) is TracedInt:
+                    arg.decay()
+                elif type(arg) is Path:
+                    self.floats.guards.add(arg, EQ, this.value, self.floats.origin())
+                elif type(arg) is Reading:
+                    raise self.floats.refuse()
         return self.value
-
-    def derived(self, value: float, tensor: Any, source: Callable[[Load], str], other: Any = None) -> TracedFloat:
-        paths = self.paths | other.paths if type(other) is TracedFloat else self.paths
-        return TracedFloat(value, tensor, source, paths, self.guards, self.origin)
-
-    def __neg__(self) -> Any:
-        return self.derived(-self.value, -self.tensor, lambda load: f"(-{self.source(load)})")
 
     def __pos__(self) -> Any:
         return self
@@ -68,51 +103,107 @@ class TracedFloat:
     def __reduce_ex__(self, protocol: Any) -> Any:
         return float, (self.decay(),)
 
+    def __round__(self, digits: Any = None) -> Any:
+        return whole(round, self) if digits is None else calculated(round, self, digits)
 
-_OTHERS = frozenset({bool, complex, TracedInt})
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/"}
+    def __int__(self) -> Any:
+        return whole(int, self)
+
+    def __pow__(self, other: Any, modulus: Any = None) -> Any:
+        if modulus is None:
+            return _operation(operator.pow, self, other)
+        return pow(self.decay(), constant(other), constant(modulus))
 
 
-def _number(value: Any) -> Any:
+def constant(value: Any) -> Any:
+    """What native code may see of a value."""
     return value.decay() if type(value) is TracedFloat or type(value) is TracedInt else value
 
 
-def _source(value: Any, load: Load) -> str:
-    return value.source(load) if type(value) is TracedFloat else f"({value!r})"
+def now(value: Any) -> Any:
+    """The value in this call, without a guard."""
+    if type(value) is TracedInt:
+        return value.plain.node.hint
+    return value.value if type(value) is TracedFloat else value
 
 
-def _finite(value: Any) -> bool:
-    return type(value) is int or value - value == 0
+SYMBOLIC = frozenset({TracedInt, TracedFloat})
+NUMBERS = frozenset({int, float, bool, TracedInt, TracedFloat})
 
 
-def _arithmetic(name: str) -> None:
-    """+, -, * of floats and ints, / by a constant other than zero: these never raise. Others take constants."""
-    function, sign = getattr(operator, name), _SIGNS[name]
+def floats_of(args: tuple[Any, ...]) -> Any:
+    """The symbolic floats that an expression would belong to; None if there can be none."""
+    found = None
+    for arg in args:
+        if type(arg) is TracedFloat:
+            found = arg.floats
+        elif type(arg) is TracedInt:
+            if not isinstance(arg.plain.node.hint, int):
+                return None
+            found = found or arg.symbols.floats
+    return found
 
-    def combine(left: Any, right: Any, this: TracedFloat) -> Any:
-        other = right if left is this else left
-        if type(other) not in (int, float, TracedFloat):
-            if type(other) not in _OTHERS:
-                return NotImplemented
-            return (
-                function(_number(left), _number(right))
-                if type(other) is complex
-                else function(*(part if part is this else int(part) for part in (left, right)))
-            )
-        constant = type(other) is not TracedFloat
-        if (name == "truediv" and (type(right) is TracedFloat or right == 0)) or (constant and not _finite(other)):
-            return function(_number(left), _number(right))
-        if constant and abs(other) > _LARGEST:
-            return function(_number(left), _number(right))
-        value = function(*(part.value if type(part) is TracedFloat else part for part in (left, right)))
-        tensor = function(*(part.tensor if type(part) is TracedFloat else float(part) for part in (left, right)))
-        return this.derived(value, tensor, lambda load: f"({_source(left, load)} {sign} {_source(right, load)})", other)
 
-    setattr(TracedFloat, f"__{name}__", lambda self, other: combine(self, other, self))
-    setattr(TracedFloat, f"__r{name}__", lambda self, other: combine(other, self, self))
+def calculated(function: Any, *args: Any) -> Any:
+    """A function of symbolic numbers; what gives no float, or raises, takes constants."""
+    floats = floats_of(args) if all(type(arg) in NUMBERS for arg in args) else None
+    if floats is not None:
+        try:
+            value = function(*map(now, args))
+        except Exception:
+            value = None
+        if type(value) is float:
+            return TracedFloat(floats, value, function, args)
+    return function(*map(constant, args))
+
+
+def whole(function: Any, number: TracedFloat) -> Any:
+    """The int that a function gives for all floats from one int to the next, guarded by these bounds."""
+    value = number.value
+    if number.path is None or not abs(value) < _LARGEST or value == 0:
+        return function(number.decay())
+    low = math.floor(value)
+    if value == low or function not in (math.floor, math.ceil, int):
+        return function(number.decay())
+    _guard_side(number, float(low))
+    _guard_side(number, float(low + 1))
+    return function(value)
 
 
 _LARGEST = 1 << 53  # ints up to here are floats exactly
+
+
+# ---- operators ------------------------------------------------------------------------------------
+
+
+def _operation(function: Any, left: Any, right: Any) -> Any:
+    other = right if type(left) is TracedFloat else left
+    if type(other) in NUMBERS:
+        return calculated(function, left, right)
+    return function(constant(left), constant(right)) if type(other) is complex else NotImplemented
+
+
+def _arithmetic(name: str) -> None:
+    function = getattr(operator, name)
+    if name != "pow":
+        setattr(TracedFloat, f"__{name}__", lambda self, other: _operation(function, self, other))
+    setattr(TracedFloat, f"__r{name}__", lambda self, other: _operation(function, other, self))
+
+
+def _guard_side(number: TracedFloat, bound: float) -> int:
+    """Guards the side of a number on which a float from outside lies; that is above 0, at it, or below."""
+    side = (number.value > bound) - (number.value < bound)
+    code = (RELATION_OPS["LOAD"], 0, RELATION_OPS["CONST"], side, RELATION_OPS["EQ"], 0)
+    assert number.path is not None
+    number.floats.relation(Operand(number.path, SIDE, bound=bound), code, f"{{0}} == {side}")
+    return side
+
+
+def _guard_other(number: TracedFloat, bound: float) -> None:
+    """Guards that a float from outside is another one than this."""
+    code = (RELATION_OPS["LOAD"], 0, RELATION_OPS["CONST"], 0, RELATION_OPS["NE"], 0)
+    assert number.path is not None
+    number.floats.relation(Operand(number.path, SIDE, bound=bound), code, "{0} != 0")
 
 
 def _comparison(name: str) -> None:
@@ -120,12 +211,12 @@ def _comparison(name: str) -> None:
     function = getattr(operator, name)
 
     def compare(self: TracedFloat, other: Any) -> Any:
-        if self.base is None or type(other) not in (int, float) or not _is_bound(other) or self.value != self.value:
-            return getattr(float, f"__{name}__")(self.decay(), _number(other))
-        operand = Operand(self.base, SIDE, bound=float(other))
-        side = (self.value > other) - (self.value < other)
-        code = (RELATION_OPS["LOAD"], 0, RELATION_OPS["CONST"], side, RELATION_OPS["EQ"], 0)
-        self.guards.relation(Relation((operand,), code, f"{{0}} == {side}"), self.origin())
+        if self.path is None or type(other) not in (int, float) or not _is_bound(other) or self.value != self.value:
+            return getattr(float, f"__{name}__")(self.decay(), constant(other))
+        if name in ("eq", "ne") and self.value != other:
+            _guard_other(self, float(other))
+        else:
+            _guard_side(self, float(other))
         return function(self.value, other)
 
     setattr(TracedFloat, f"__{name}__", compare)
@@ -133,107 +224,72 @@ def _comparison(name: str) -> None:
 
 def _is_bound(other: Any) -> bool:
     """Whether a number is a float exactly, and finite."""
-    return _finite(other) and abs(other) <= _LARGEST
+    return (type(other) is int or other - other == 0) and abs(other) <= _LARGEST
 
 
 def _native(name: str) -> None:
     method = getattr(float, name)
 
     def decay(self: TracedFloat, *args: Any) -> Any:
-        return method(self.decay(), *map(_number, args))
+        return method(self.decay(), *map(constant, args))
 
     setattr(TracedFloat, name, decay)
 
 
-for _name in _SIGNS:
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     _arithmetic(_name)
+for _name, _function in (("neg", operator.neg), ("abs", abs)):
+    setattr(TracedFloat, f"__{_name}__", lambda self, function=_function: calculated(function, self))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     _comparison(_name)
+for _name, _function in (("floor", math.floor), ("ceil", math.ceil), ("trunc", int)):
+    setattr(TracedFloat, f"__{_name}__", lambda self, function=_function: whole(function, self))
 for _name in (
-    "__float__", "__int__", "__str__", "__repr__", "__format__", "__abs__", "__pow__", "__rpow__", "__floordiv__",
-    "__rfloordiv__", "__mod__", "__rmod__", "__divmod__", "__rdivmod__", "__round__", "__trunc__", "__floor__",
-    "__ceil__", "is_integer", "as_integer_ratio", "hex", "conjugate",
+    "__float__", "__str__", "__repr__", "__format__", "__divmod__", "__rdivmod__", "is_integer", "as_integer_ratio",
+    "hex", "conjugate",
 ):  # fmt: skip
     _native(_name)
 
 
-# ---- torch calls: a scalar argument becomes a tensor ----------------------------------------------
+# ---- math -----------------------------------------------------------------------------------------
 
 
-def _forms(*names: str) -> dict[Any, str]:
-    """Function, method, in-place method and operators of these names, with the name."""
-    found: dict[Any, str] = {}
-    for name in names:
-        for owner, attribute in (
-            (torch, name), (torch.Tensor, name), (torch.Tensor, f"{name}_"), (torch.Tensor, f"__{name}__"),
-            (torch.Tensor, f"__r{name}__"), (torch.Tensor, f"__i{name}__"), (operator, name), (operator, f"i{name}"),
-        ):  # fmt: skip
-            function = getattr(owner, attribute, None)
-            if function is not None:
-                found[function] = name
-    return found
+# Functions of floats that give a float.
+MATH = frozenset(
+    getattr(math, name)
+    for name in (
+        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "copysign", "cos", "cosh", "degrees", "erf",
+        "erfc", "exp", "exp2", "expm1", "fabs", "fmod", "gamma", "hypot", "ldexp", "lgamma", "log", "log10", "log1p",
+        "log2", "nextafter", "pow", "radians", "remainder", "sin", "sinh", "sqrt", "tan", "tanh", "ulp",
+    )  # fmt: skip
+)
 
 
-BINARY = _forms("add", "sub", "mul", "div", "true_divide", "truediv", "pow", "subtract", "multiply", "divide")
-FUSED = _forms("addcmul", "addcdiv")
-CAST = _forms("lerp", "fill", "masked_fill")  # the last argument may be a 0-d tensor of the same type
+def is_nan(number: TracedFloat) -> bool:
+    """Whether it is nan, guarded; a nan is on no side of anything."""
+    if number.path is None or number.value != number.value:
+        return math.isnan(number.decay())
+    code = (RELATION_OPS["LOAD"], 0, RELATION_OPS["CONST"], 2, RELATION_OPS["NE"], 0)
+    number.floats.relation(Operand(number.path, SIDE), code, "{0} != 2")
+    return False
 
 
-def scalar_for(operand: Any, number: TracedFloat) -> Any:
-    """The scalar as a tensor that meets `operand` as the float would: it decides no dtype and loses no digits."""
-    meta = operand._meta
-    with torch._C.DisableTorchFunction():
-        sample = torch.empty((1,) * len(meta.size), dtype=meta.dtype, device="cpu")
-        wanted = torch.result_type(sample, 1.0)
-        mixed = torch.result_type(sample, torch.empty((), dtype=torch.float64, device="cpu"))
-    if mixed is wanted:
-        return number.tensor
-    return number.decay() if wanted.itemsize < 4 else number.tensor.to(wanted)
+def is_finite(number: TracedFloat) -> bool:
+    """Whether it is neither nan nor infinite, guarded."""
+    if number.path is None or not math.isfinite(number.value):
+        return math.isfinite(number.decay())
+    for bound in (math.inf, -math.inf):
+        _guard_other(number, bound)
+    return True
 
 
-def tensorised(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments in which symbolic floats are tensors where the operation takes them, and constants elsewhere."""
-    rule = next((rule for table, rule in _RULES if func in table), None)
-    if rule is not None:
-        args, kwargs = rule(func, args, kwargs)
-    return tuple(map(_constant, args)), {name: _constant(value) for name, value in kwargs.items()}
+def is_infinite(number: TracedFloat) -> bool:
+    """Whether it is infinite, guarded."""
+    return not is_finite(number) if math.isfinite(number.value) else math.isinf(number.decay())
 
 
-def _constant(value: Any) -> Any:
-    return value.decay() if type(value) is TracedFloat else value
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(type(value), type) and issubclass(type(value), torch.Tensor)
-
-
-def _binary(func: Any, args: Any, kwargs: Any) -> Any:
-    if len(args) != 2 or not any(map(_is_tensor, args)):
-        return args, kwargs
-    alpha = kwargs.get("alpha")
-    if type(alpha) is TracedFloat and all(map(_is_tensor, args)):
-        rest = {name: value for name, value in kwargs.items() if name != "alpha"}
-        return (args[0], args[1] * scalar_for(args[1], alpha)), rest
-    if alpha is not None:
-        return args, kwargs
-    tensor = next(filter(_is_tensor, args))
-    return tuple(scalar_for(tensor, arg) if type(arg) is TracedFloat else arg for arg in args), kwargs
-
-
-def _fused(func: Any, args: Any, kwargs: Any) -> Any:
-    """`addcmul(x, a, b, value=v)` as `addcmul(x, a * v, b)`."""
-    value = kwargs.get("value")
-    if len(args) != 3 or type(value) is not TracedFloat or not all(map(_is_tensor, args)):
-        return args, kwargs
-    rest = {name: item for name, item in kwargs.items() if name != "value"}
-    return (args[0], args[1] * scalar_for(args[1], value), args[2]), rest
-
-
-def _cast(func: Any, args: Any, kwargs: Any) -> Any:
-    if kwargs or type(args[-1]) is not TracedFloat or not _is_tensor(args[0]):
-        return args, kwargs
-    dtype = args[0]._meta.dtype
-    return (*args[:-1], args[-1].tensor.to(dtype)) if dtype.is_floating_point else args, kwargs
-
-
-_RULES = ((BINARY, _binary), (FUSED, _fused), (CAST, _cast))
+QUESTIONS: dict[Any, Callable[[TracedFloat], bool]] = {
+    math.isnan: is_nan,
+    math.isfinite: is_finite,
+    math.isinf: is_infinite,
+}

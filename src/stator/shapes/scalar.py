@@ -50,6 +50,8 @@ class TracedInt(torch.SymInt):
     def __pow__(self, other: Any, modulus: Any = None) -> Any:
         if modulus is None and type(other) is int and 0 <= other <= LARGEST_POWER:
             return self.symbols.compute(operator.pow, self.plain, other)
+        if modulus is None and type(other) in (int, float):
+            return _calculated(operator.pow, self, other)
         return pow(self.decay(), *(number(part) for part in (other, modulus) if part is not None))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -93,12 +95,12 @@ def _arithmetic(name: str) -> None:
     def forward(self: TracedInt, other: Any) -> Any:
         if type(other) in INTS and _divides(function, self, other):
             return self.symbols.compute(function, self.plain, plain(other))
-        return _decayed(function, self, other)
+        return _calculated(function, self, other)
 
     def reflected(self: TracedInt, other: Any) -> Any:
         if type(other) in INTS and _divides(function, other, self):
             return self.symbols.compute(function, plain(other), self.plain)
-        return _decayed(lambda a, b: function(b, a), self, other)
+        return _calculated(function, other, self)
 
     setattr(TracedInt, f"__{name}__", forward)
     setattr(TracedInt, f"__r{name}__", reflected)
@@ -108,6 +110,22 @@ def _decayed(function: Any, self: TracedInt, other: Any) -> Any:
     if type(other) in INTS or type(other) in NUMBERS:
         return function(self.decay(), number(other))
     return NotImplemented
+
+
+def _calculated(function: Any, left: Any, right: Any) -> Any:
+    """A result that may be a float, which is symbolic too."""
+    other, self = (right, left) if type(left) is TracedInt else (left, right)
+    if type(other) is complex:
+        return function(number(left), number(right))
+    if type(other) not in INTS and type(other) is not float:
+        return NotImplemented
+    return self.symbols.floats.calculated(function, left, right)
+
+
+def _division(name: str) -> None:
+    function = getattr(operator, name)
+    setattr(TracedInt, f"__{name}__", lambda self, other: _calculated(function, self, other))
+    setattr(TracedInt, f"__r{name}__", lambda self, other: _calculated(function, other, self))
 
 
 def _constant(name: str) -> None:
@@ -151,13 +169,15 @@ def _itself(name: str) -> None:
 
 for _name in ("add", "sub", "mul", "floordiv", "mod"):
     _arithmetic(_name)
-for _name in ("truediv", "lshift", "rshift", "and_", "or_", "xor"):
+_division("truediv")
+setattr(TracedInt, "__rpow__", lambda self, other: _calculated(operator.pow, other, self))
+for _name in ("lshift", "rshift", "and_", "or_", "xor"):
     _constant(_name)
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     _comparison(_name)
 for _name in (
     "__index__", "__int__", "__float__", "__str__", "__repr__", "__format__", "__invert__", "__divmod__", "__rdivmod__",
-    "__rpow__", "__sizeof__", "bit_length", "bit_count", "to_bytes", "as_integer_ratio",
+    "__sizeof__", "bit_length", "bit_count", "to_bytes", "as_integer_ratio",
 ):  # fmt: skip
     _native(_name)
 for _name in ("__trunc__", "__floor__", "__ceil__", "conjugate"):

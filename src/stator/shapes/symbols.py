@@ -74,6 +74,7 @@ class Symbols:
         self.metas: dict[Any, Any] = {}  # interned metadata, see tensors.meta
         self.plans: dict[Any, Any] = {}  # the part of the propagation memo that knows these symbols
         self.doubt: str | None = None  # why the capture cannot be trusted: C code may have seen what is no int
+        self.floats: Any = None  # the symbolic floats of the capture
         self.node: Callable[[Any], Any]  # makes a node of the graph of an expression; set by the recorder
 
     # ---- making symbols -------------------------------------------------------------------------

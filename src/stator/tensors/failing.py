@@ -18,7 +18,7 @@ _NAMES = re.compile(
 )
 _DIVISIONS = re.compile(r"floordiv|floor_divide|^i?mod$|remainder|fmod")  # of integers, by zero
 _ITEMS = (operator.getitem, operator.setitem)
-_OWN = ("torch", "_operator", "stator.tensors")
+_OWN = ("torch", "_operator", "stator.tensors", "stator.shapes")
 
 
 def may_fail(node: fx.Node) -> bool:

@@ -14,8 +14,8 @@ from torch import fx
 from torch.overrides import TorchFunctionMode
 
 from stator.shapes.expressions import Nodes, fold
-from stator.shapes.floats import tensorised
 from stator.shapes.scalar import TracedInt, number
+from stator.shapes.scalar_forms import tensorised
 from stator.shapes.symbols import Symbols
 from stator.tensors import attributes, data, finish, inputs
 from stator.tensors import data_dependent as data_dependent  # registers its rows
@@ -216,8 +216,10 @@ class Recorder:
         target = target_of(func)
         if target is None:
             target, args = self._bound(func, args)
-        if self.has_floats:
-            args, kwargs = tensorised(target.func, args, kwargs or {})
+        if self.has_floats and (form := tensorised(target.func, args, kwargs or {})) is not None:
+            found = target_of(form[0])
+            assert found is not None
+            return self.record(found, *form[1:])
         if target.handler is not None:
             return target.handler(self, args, kwargs or {})
         if not kwargs:

@@ -1,0 +1,246 @@
+"""Operations of a graph that take a number as a 0-d tensor where torch takes a Python number only.
+
+On real tensors such an operation is the call that the program made, so its result is the same to the last bit. A
+compiler that traces it sees a formula of tensor operations with the same meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+
+
+class Op(NamedTuple):
+    """One operation: its parameters in order, which of them are numbers, and the function in the graph."""
+
+    parameters: tuple[str, ...]
+    numbers: frozenset[str]
+    function: Any
+
+
+OPS: dict[Any, Op] = {}  # by what the program calls
+
+
+def is_read(number: Any) -> bool:
+    """Whether a number can be read: it has a value, and nobody traces."""
+    if type(number) in (list, tuple):
+        return all(map(is_read, number))
+    if not isinstance(number, torch.Tensor):
+        return True
+    return type(number) is torch.Tensor and torch._C._len_torch_dispatch_stack() == 0
+
+
+def read(number: Any) -> Any:
+    if type(number) in (list, tuple):
+        return [read(item) for item in number]
+    return number.item() if isinstance(number, torch.Tensor) else number
+
+
+def _op(name: str, call: Any, parameters: str, numbers: str, formula: Callable[..., Any]) -> Op:
+    """Adds an operation to this module; `call` takes its parameters as Python has them."""
+    names = tuple(parameters.split())
+    places = [names.index(number) for number in numbers.split()]
+
+    def op(*args: Any) -> Any:
+        if all(is_read(args[place]) for place in places if place < len(args)):
+            given = list(args)
+            for place in places:
+                if place < len(given):
+                    given[place] = read(given[place])
+            return call(*given)
+        return formula(*args)
+
+    op.__name__ = op.__qualname__ = name
+    op.__module__ = __name__
+    globals()[name] = op
+    return Op(names, frozenset(numbers.split()), op)
+
+
+def met(x: torch.Tensor, number: Any) -> Any:
+    """A number as a tensor that decides no dtype when it meets x."""
+    if not isinstance(number, torch.Tensor):
+        return number
+    return number.to(torch.result_type(x, 1.0))
+
+
+def _named(call: Any, parameters: str, keywords: str) -> Any:
+    """The call with its last parameters given by keyword."""
+    names, by_name = parameters.split(), keywords.split()
+    plain = len(names) - len(by_name)
+    return lambda *args: call(*args[:plain], **dict(zip(by_name, args[plain:], strict=False)))
+
+
+def _into(x: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    return x.copy_(result)
+
+
+def _method(name: str, parameters: str, numbers: str, formula: Callable[..., Any], keywords: str = "") -> None:
+    """Function, method and in-place method of a name."""
+    for owner, attribute in ((torch, name), (torch.Tensor, name), (torch.Tensor, f"{name}_"), (torch, f"{name}_")):
+        call = getattr(owner, attribute, None)
+        if call is None:
+            continue
+        known = f"{name}_{'alpha' if keywords == 'alpha' else 'number'}{'' if attribute == name else '_'}"
+        writes = attribute.endswith("_")
+        if known not in globals():
+            made = (lambda x, *rest: _into(x, formula(x, *rest))) if writes else formula
+            row = _op(known, _named(getattr(torch.Tensor, attribute), parameters, keywords), parameters, numbers, made)
+        OPS[(call, "alpha") if keywords == "alpha" else call] = row
+
+
+# ---- operations on one tensor ---------------------------------------------------------------------
+
+_method("pow", "self exponent", "exponent", lambda x, s: torch.pow(x, met(x, s)))
+_method("float_power", "self exponent", "exponent", lambda x, s: torch.pow(x.double(), s))
+_method("add", "self other", "other", lambda x, s: x + met(x, s))
+_method("sub", "self other", "other", lambda x, s: x - met(x, s))
+_method("add", "self other alpha", "alpha", lambda x, y, s: x + y * met(x, s), "alpha")
+_method("sub", "self other alpha", "alpha", lambda x, y, s: x - y * met(x, s), "alpha")
+_method("mul", "self other", "other", lambda x, s: x * met(x, s))
+_method("div", "self other", "other", lambda x, s: x / met(x, s))
+_method("remainder", "self other", "other", lambda x, s: torch.remainder(x, met(x, s)))
+_method("fmod", "self other", "other", lambda x, s: torch.fmod(x, met(x, s)))
+_method("floor_divide", "self other", "other", lambda x, s: torch.floor_divide(x, met(x, s)))
+_method(
+    "addcmul", "self tensor1 tensor2 value", "value", lambda x, y, z, s=1: torch.addcmul(x, y * met(y, s), z), "value"
+)
+_method(
+    "addcdiv", "self tensor1 tensor2 value", "value", lambda x, y, z, s=1: torch.addcdiv(x, y * met(y, s), z), "value"
+)
+_method("lerp", "self end weight", "weight", lambda x, y, s: torch.lerp(x, y, s.to(x.dtype)))
+
+
+def _bounded(x: torch.Tensor, low: Any = None, high: Any = None) -> torch.Tensor:
+    x = x if low is None else torch.clamp_min(x, met(x, low))
+    return x if high is None else torch.clamp_max(x, met(x, high))
+
+
+_method("clamp", "self min max", "min max", _bounded)
+_method("clip", "self min max", "min max", _bounded)
+_method("clamp_min", "self min", "min", _bounded)
+_method("clamp_max", "self max", "max", lambda x, s: _bounded(x, None, s))
+
+
+# ---- factories ------------------------------------------------------------------------------------
+
+
+def _filled(size: Any, s: Any, dtype: Any = None, device: Any = None) -> torch.Tensor:
+    return s.to(dtype=dtype or torch.get_default_dtype(), device=device).expand(size).clone()
+
+
+def _filled_like(x: torch.Tensor, s: Any, dtype: Any = None) -> torch.Tensor:
+    return torch.empty_like(x, dtype=dtype).copy_(s)
+
+
+OPS[torch.full] = _op(
+    "full",
+    _named(torch.full, "size fill_value dtype device", "dtype device"),
+    "size fill_value dtype device",
+    "fill_value",
+    _filled,
+)
+OPS[torch.full_like] = _op(
+    "full_like",
+    _named(torch.full_like, "self fill_value dtype", "dtype"),
+    "self fill_value dtype",
+    "fill_value",
+    _filled_like,
+)
+OPS[torch.Tensor.new_full] = _op(
+    "new_full",
+    torch.Tensor.new_full,
+    "self size fill_value",
+    "fill_value",
+    lambda x, size, s: _filled(size, s, x.dtype, x.device),
+)
+
+
+# ---- lists of tensors -----------------------------------------------------------------------------
+
+
+def _each(numbers: Any, count: int) -> Iterator[Any]:
+    return iter(numbers if type(numbers) in (list, tuple) else [numbers] * count)
+
+
+def _foreach(name: str, parameters: str, formula: Callable[..., Any], keywords: str = "") -> None:
+    """Both forms of a `_foreach_` operation; the number comes last, or a list of them."""
+    number = parameters.split()[-1]
+    for writes in (False, True):
+        call = getattr(torch, f"_foreach_{name}_" if writes else f"_foreach_{name}")
+
+        def loop(*args: Any, writes: bool = writes) -> Any:
+            *lists, numbers = args
+            rows = zip(*lists, _each(numbers, len(lists[0])), strict=True)
+            results = [formula(*row) for row in rows]
+            if not writes:
+                return results
+            for x, result in zip(lists[0], results, strict=True):
+                x.copy_(result)
+            return None
+
+        label = f"foreach_{name}{'_alpha' if keywords == 'alpha' else ''}{'_' if writes else ''}"
+        key = (call, "alpha") if keywords == "alpha" else call
+        OPS[key] = _op(label, _named(call, parameters, keywords), parameters, number, loop)
+
+
+_foreach("add", "self other alpha", lambda x, y, s: x + y * met(x, s), "alpha")
+_foreach("sub", "self other alpha", lambda x, y, s: x - y * met(x, s), "alpha")
+_foreach("add", "self scalar", lambda x, s: x + met(x, s))
+_foreach("sub", "self scalar", lambda x, s: x - met(x, s))
+_foreach("mul", "self scalar", lambda x, s: x * met(x, s))
+_foreach("div", "self scalar", lambda x, s: x / met(x, s))
+_foreach("pow", "self exponent", lambda x, s: torch.pow(x, met(x, s)))
+_foreach("lerp", "self end weight", lambda x, y, s: torch.lerp(x, y, s.to(x.dtype)))
+_foreach("addcmul", "self tensor1 tensor2 value", lambda x, y, z, s: torch.addcmul(x, y * met(y, s), z))
+_foreach("addcdiv", "self tensor1 tensor2 value", lambda x, y, z, s: torch.addcdiv(x, y * met(y, s), z))
+_foreach("clamp_min", "self scalar", lambda x, s: torch.clamp_min(x, met(x, s)))
+_foreach("clamp_max", "self scalar", lambda x, s: torch.clamp_max(x, met(x, s)))
+_foreach("maximum", "self scalar", lambda x, s: torch.clamp_min(x, met(x, s)))
+_foreach("minimum", "self scalar", lambda x, s: torch.clamp_max(x, met(x, s)))
+
+
+# ---- torch.nn.functional --------------------------------------------------------------------------
+
+
+def _function(call: Any, parameters: str, numbers: str, formula: Callable[..., Any]) -> None:
+    OPS[call] = _op(f"{call.__name__}_number", call, parameters, numbers, formula)
+
+
+def _softplus(x: torch.Tensor, beta: Any = 1.0, threshold: Any = 20.0) -> torch.Tensor:
+    beta, threshold = met(x, beta), met(x, threshold)
+    scaled = x * beta
+    return torch.where(scaled > threshold, x, torch.log1p(torch.exp(scaled)) / beta)
+
+
+def _elu(x: torch.Tensor, alpha: Any = 1.0) -> torch.Tensor:
+    return torch.where(x > 0, x, torch.expm1(x) * met(x, alpha))
+
+
+def _layer_norm(x: torch.Tensor, shape: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> torch.Tensor:
+    dims = tuple(range(-len(shape), 0))
+    wide = x.float() if x.dtype.itemsize < 4 else x
+    mean = wide.mean(dims, keepdim=True)
+    spread = (wide - mean).square().mean(dims, keepdim=True)
+    result = (wide - mean) * torch.rsqrt(spread + met(wide, eps))
+    result = result if weight is None else result * weight
+    return (result if bias is None else result + bias).to(x.dtype)
+
+
+def _rms_norm(x: torch.Tensor, shape: Any, weight: Any = None, eps: Any = None) -> torch.Tensor:
+    dims = tuple(range(-len(shape), 0))
+    wide = x.float() if x.dtype.itemsize < 4 else x
+    result = wide * torch.rsqrt(wide.square().mean(dims, keepdim=True) + met(wide, eps))
+    return (result if weight is None else result * weight).to(x.dtype)
+
+
+_function(
+    F.leaky_relu, "input negative_slope", "negative_slope", lambda x, s=0.01: torch.where(x > 0, x, x * met(x, s))
+)
+_function(F.elu, "input alpha", "alpha", _elu)
+_function(F.softplus, "input beta threshold", "beta threshold", _softplus)
+_function(F.hardtanh, "input min_val max_val", "min_val max_val", _bounded)
+_function(F.layer_norm, "input normalized_shape weight bias eps", "eps", _layer_norm)
+_function(F.rms_norm, "input normalized_shape weight eps", "eps", _rms_norm)
