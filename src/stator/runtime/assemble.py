@@ -118,7 +118,7 @@ class Assembly:
     def expression(self, traced: TracedInt) -> str:
         """Source for a symbolic int; what has no form is a constant."""
         try:
-            return str(fold(traced.plain.node.expr, Text(self.number)))
+            return str(fold(traced.expr, Text(self.number)))
         except NoForm:
             return repr(traced.decay())
 

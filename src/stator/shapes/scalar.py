@@ -12,14 +12,34 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
+    from stator.shapes.polynomial import Polynomial
     from stator.shapes.symbols import Symbols
 
 
 class TracedInt(torch.SymInt):
-    """A symbolic int; `plain` is what torch calculates with."""
+    """A symbolic int; `number` is what it is, `plain` what torch calculates with."""
 
-    plain: torch.SymInt
+    __slots__ = ("number", "symbols")
+
+    number: Polynomial
     symbols: Symbols
+
+    def __init__(self, number: Polynomial, symbols: Symbols) -> None:
+        self.number = number
+        self.symbols = symbols
+
+    @property
+    def plain(self) -> torch.SymInt:
+        return self.symbols.plain(self.number)  # type: ignore[no-any-return]
+
+    @property
+    def node(self) -> Any:
+        return self.plain.node
+
+    @property
+    def expr(self) -> Any:
+        """The expression, by what is known now."""
+        return self.symbols.expr(self.number)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -27,19 +47,19 @@ class TracedInt(torch.SymInt):
 
     def decay(self) -> int:
         """The value, guarded to be the same in the next call."""
-        return self.symbols.decay(self.plain)
+        return self.symbols.decay(self)
 
     def __hash__(self) -> int:
         return hash(self.decay())
 
     def __bool__(self) -> bool:
-        return bool(self.symbols.compute(operator.ne, self.plain, 0))
+        return self.symbols.compare(operator.ne, self, 0)
 
     def __pos__(self) -> Any:
         return self
 
     def __neg__(self) -> Any:
-        return self.symbols.compute(operator.neg, self.plain)
+        return self.symbols.compute(operator.neg, self)
 
     def __abs__(self) -> Any:
         return self if self >= 0 else -self
@@ -49,7 +69,7 @@ class TracedInt(torch.SymInt):
 
     def __pow__(self, other: Any, modulus: Any = None) -> Any:
         if modulus is None and type(other) is int and 0 <= other <= LARGEST_POWER:
-            return self.symbols.compute(operator.pow, self.plain, other)
+            return self.symbols.compute(operator.pow, self, other)
         if modulus is None and type(other) in (int, float):
             return _calculated(operator.pow, self, other)
         return pow(self.decay(), *(number(part) for part in (other, modulus) if part is not None))
@@ -75,11 +95,6 @@ def wrapped(value: Any) -> Any:
     return value if type(value) is int else value.node.shape_env.symbols.wrap(value)
 
 
-def plain(value: Any) -> Any:
-    """What torch may see of a value."""
-    return value.plain if type(value) is TracedInt else value
-
-
 INTS = frozenset({int, bool, TracedInt, torch.SymInt})
 NUMBERS = frozenset({float, complex})
 
@@ -94,12 +109,12 @@ def _arithmetic(name: str) -> None:
 
     def forward(self: TracedInt, other: Any) -> Any:
         if type(other) in INTS and _divides(function, self, other):
-            return self.symbols.compute(function, self.plain, plain(other))
+            return self.symbols.compute(function, self, other)
         return _calculated(function, self, other)
 
     def reflected(self: TracedInt, other: Any) -> Any:
         if type(other) in INTS and _divides(function, other, self):
-            return self.symbols.compute(function, plain(other), self.plain)
+            return self.symbols.compute(function, other, self)
         return _calculated(function, other, self)
 
     setattr(TracedInt, f"__{name}__", forward)
@@ -147,7 +162,7 @@ def _comparison(name: str) -> None:
 
     def compare(self: TracedInt, other: Any) -> Any:
         if type(other) in INTS:
-            return bool(self.symbols.compute(function, self.plain, plain(other)))
+            return self.symbols.compare(function, self, other)
         return _decayed(function, self, other)
 
     setattr(TracedInt, f"__{name}__", compare)

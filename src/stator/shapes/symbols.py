@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,9 +13,12 @@ from torch._guards import SLoc, Source
 from stator.errors import ConstraintViolation, Location
 from stator.guards.path import Path
 from stator.guards.relation import INT, SIZE, STRIDE, Operand, Relation
+from stator.shapes import polynomial
 from stator.shapes.expressions import NoForm, Postfix, Text, fold
 from stator.shapes.marks import Bounds
-from stator.shapes.scalar import TracedInt
+from stator.shapes.polynomial import Number, Polynomial
+from stator.shapes.scalar import LARGEST_POWER, TracedInt
+from stator.shapes.unknowns import Unknowns
 
 LARGEST = 1 << 62  # ints beyond stay constants
 
@@ -68,11 +72,16 @@ class Symbols:
         env.origin = origin
         env.symbols = self
         self.env = env
+        self.unknowns = Unknowns(env)
         self.sources: dict[Any, Operand] = {}  # by symbol
         self.strict: list[Any] = []  # symbols that the user insists on
         self.strides: list[tuple[Operand, Any, Any]] = []  # operand, expression, origin
         self.metas: dict[Any, Any] = {}  # interned metadata, see tensors.meta
         self.plans: dict[Any, Any] = {}  # the part of the propagation memo that knows these symbols
+        self._ints: dict[Polynomial, TracedInt] = {}  # what the program sees
+        self._plain: dict[Polynomial, Any] = {}  # what torch calculates with
+        self._answers: dict[Any, bool] = {}  # to questions that made guards
+        self._results: dict[Any, Number] = {}  # of operations that are not done here
         self.doubt: str | None = None  # why the capture cannot be trusted: C code may have seen what is no int
         self.floats: Any = None  # the symbolic floats of the capture
         self.node: Callable[[Any], Any]  # makes a node of the graph of an expression; set by the recorder
@@ -104,7 +113,7 @@ class Symbols:
         self.sources[symbol] = operand
         if bounds.strict:
             self.strict.append(symbol)
-        return self.env.create_symintnode(symbol, hint=value)
+        return self.unknowns.of(symbol)
 
     def _strides(self, path: Path, sizes: Sequence[int], strides: Sequence[int], made: list[Any]) -> tuple[Any, ...]:
         """A stride that is the extent of other dimensions is so by relation; others are what they are."""
@@ -114,8 +123,8 @@ class Symbols:
             i = -back
             result[i] = known.get(stride, stride)
             if type(result[i]) is not int:
-                self.strides.append((Operand(path, STRIDE, i), result[i].node.expr, self.env.origin()))
-            known[sizes[i] * stride] = made[i] * result[i]
+                self.strides.append((Operand(path, STRIDE, i), self.expr(result[i]), self.env.origin()))
+            known[sizes[i] * stride] = polynomial.multiply(made[i], result[i])
         return tuple(result)
 
     def integer(self, path: Path, value: int) -> Any:
@@ -125,30 +134,101 @@ class Symbols:
         operand = Operand(path, INT)
         symbol = self.env.create_unspecified_symbol(value, Name(operand.describe()), DimDynamic.DYNAMIC)
         self.sources[symbol] = operand
-        return self.wrap(self.env.create_symintnode(symbol, hint=value))
+        return self.traced(self.unknowns.of(symbol))
 
     # ---- using them -----------------------------------------------------------------------------
 
     def wrap(self, value: Any) -> Any:
         """A result of torch as the captured program may see it."""
         if type(value) is torch.SymInt:
-            if value.node.expr.is_Integer:
-                return int(value.node.expr)
-            made = TracedInt(value.node)
-            made.plain = value
-            made.symbols = self
-            return made
+            return self.traced(self.unknowns.of(value.node.expr))
         if type(value) is torch.SymBool:
             return bool(value)
         return value
 
+    def traced(self, number: Number) -> Any:
+        """A number as the captured program may see it: an int, or a stand-in for one."""
+        number = self.unknowns.settled(number)
+        if type(number) is int:
+            return number
+        found = self._ints.get(number)
+        if found is None:
+            found = self._ints[number] = TracedInt(number, self)
+        return found
+
+    def plain(self, number: Number) -> Any:
+        """A number as torch may see it."""
+        if type(number) is int:
+            return number
+        found = self._plain.get(number)
+        if found is None:
+            hint = self.unknowns.hint(number)
+            found = self._plain[number] = self.env.create_symintnode(self.unknowns.expr(number), hint=hint)
+        return found
+
+    def value(self, number: Number) -> Any:
+        """The value in this call if there is one, for what nobody looks at."""
+        hint = self.unknowns.hint(number)
+        return self.plain(number) if hint is None else hint
+
+    def expr(self, number: Number) -> Any:
+        """A number as an expression, by what is known now."""
+        number = self.unknowns.settled(number)
+        if type(number) is int:
+            import sympy  # heavy
+
+            return sympy.Integer(number)
+        return self.unknowns.expr(number)
+
     def compute(self, function: Any, *args: Any) -> Any:
         """The result of an operator on symbolic ints and ints."""
-        return self.wrap(function(*args))
+        numbers = tuple(map(number_of, args))
+        made = self._calculated(function, numbers)
+        if made is None:
+            made = self._results.get((function, numbers))
+            if made is None:
+                result = function(*map(self.plain, numbers))
+                if type(result) not in (int, torch.SymInt):
+                    return self.wrap(result)
+                made = result if type(result) is int else self.unknowns.of(result.node.expr)
+                self._results[function, numbers] = made
+        return self.traced(made)
 
-    def decay(self, plain: torch.SymInt) -> Any:
+    def _calculated(self, function: Any, numbers: tuple[Number, ...]) -> Number | None:
+        """What a polynomial can say."""
+        direct = _DIRECT.get(function)
+        if direct is not None:
+            return direct(*numbers)
+        if function is operator.pow:
+            base, exponent = numbers
+            small = type(exponent) is int and 0 <= exponent <= LARGEST_POWER and len(polynomial.terms_of(base)) < 3
+            return polynomial.power(base, exponent) if small else None
+        if function in (operator.floordiv, operator.mod):
+            left, right = map(self.unknowns.settled, numbers)
+            if self.unknowns.known(operator.ne, right, 0):
+                exact = polynomial.quotient(left, right)
+                return exact if exact is None or function is operator.floordiv else 0
+        return None
+
+    def compare(self, function: Any, a: Any, b: Any) -> bool:
+        """Whether a comparison of numbers holds; guarded unless it does in any case."""
+        left, right = number_of(a), number_of(b)
+        known = self.unknowns.known(function, left, right)
+        return self._ask(function, self.unknowns.difference(left, right)) if known is None else known
+
+    def _ask(self, function: Any, difference: Polynomial) -> bool:
+        """Lets the env decide how a number compares with zero."""
+        key = function, difference
+        answer = self._answers.get(key)
+        if answer is None:
+            left, right = map(self.plain, self.unknowns.sides(difference))
+            answer = self._answers[key] = bool(function(left, right))
+        return answer
+
+    def decay(self, value: Any) -> Any:
         """The value of an expression, guarded."""
-        return plain.node.guard_int("", 0)
+        number = self.unknowns.settled(number_of(value))
+        return number if type(number) is int else self.plain(number).node.guard_int("", 0)
 
     def symint(self, symbol: Any) -> Any:
         """The symbol as torch's own symbolic int."""
@@ -229,3 +309,21 @@ class Symbols:
         code = algebra.apply("EQ", [algebra.symbol(operand), code])
         sources = [self.sources[symbol] for symbol in operands if symbol is not operand]
         return Relation((*sources, operand), tuple(code), f"{{{number}}} == {text}")
+
+
+def number_of(value: Any) -> Number:
+    """A symbolic int or an int as a number."""
+    kind = type(value)
+    if kind is TracedInt:
+        return value.number
+    if kind is torch.SymInt:
+        return value.node.shape_env.symbols.unknowns.of(value.node.expr)
+    return value if kind is int or kind is Polynomial else int(value)
+
+
+_DIRECT: dict[Any, Callable[..., Number]] = {
+    operator.add: polynomial.add,
+    operator.sub: polynomial.subtract,
+    operator.mul: polynomial.multiply,
+    operator.neg: lambda a: polynomial.multiply(a, -1),
+}

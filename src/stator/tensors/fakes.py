@@ -101,13 +101,14 @@ def make_fake(mode: FakeTensorMode, meta: Meta) -> FakeTensor:
 
 
 def _allocate(mode: FakeTensorMode, meta: Meta) -> FakeTensor:
+    sizes, strides, offset = meta.plain()
     with torch.no_grad():
-        if meta.offset:
-            room = 1 + sum((size - 1) * stride for size, stride in zip(meta.size, meta.stride, strict=True) if size)
-            storage = torch.empty(meta.offset + room, dtype=meta.dtype, device="meta").untyped_storage()
-            plain = torch.empty(0, dtype=meta.dtype, device="meta").set_(storage, meta.offset, meta.size, meta.stride)
+        if type(offset) is not int or offset:
+            room = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True) if size)
+            storage = torch.empty(offset + room, dtype=meta.dtype, device="meta").untyped_storage()
+            plain = torch.empty(0, dtype=meta.dtype, device="meta").set_(storage, offset, sizes, strides)
         else:
-            plain = torch.empty_strided(meta.size, meta.stride, dtype=meta.dtype, device="meta")
+            plain = torch.empty_strided(sizes, strides, dtype=meta.dtype, device="meta")
         if meta.conj:
             plain = torch._conj(plain)
         if meta.neg:

@@ -11,7 +11,6 @@ import torch
 from stator.shapes.expressions import NoForm
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
-from stator.tensors.meta import Dim
 from stator.tensors.signals import UnsupportedOp, UnsupportedTensor
 from stator.tensors.traced import TracedTensor
 
@@ -104,10 +103,10 @@ def _generator(value: Any, found: Found) -> Lowered:
 def _traced_int(value: TracedInt, found: Found) -> Lowered:
     """A symbolic int: its expression as key, and nodes that calculate it; a constant if no node can."""
     try:
-        node = value.symbols.node(value.plain.node.expr)
+        node = value.symbols.node(value.expr)
     except NoForm:
         return lower(value.decay(), found)
-    return (node, node) if type(node) is int else (Dim(value.plain), node)
+    return (node, node) if type(node) is int else (value.number, node)
 
 
 def _symbolic(value: Any, found: Found) -> Lowered:

@@ -55,6 +55,10 @@ class Meta:
         self.key = key
         self.wrap = (size, stride, offset, None, dtype, torch.strided, device)
 
+    def plain(self) -> tuple[Any, Any, Any]:
+        """Size, stride and offset as torch may see them."""
+        return self.size, self.stride, self.offset
+
     def with_autograd(self, requires_grad: bool, leaf: bool) -> Meta:
         """The same metadata with another place in autograd."""
         return intern((*self.key[:5], requires_grad, leaf, *self.key[7:]))
@@ -81,51 +85,33 @@ def intern(key: tuple[Any, ...]) -> Meta:
     return meta
 
 
-class Dim:
-    """A symbolic number in a key: equal if the expressions are."""
-
-    __slots__ = ("expr", "value")
-
-    def __init__(self, value: torch.SymInt) -> None:
-        self.value = value
-        self.expr = value.node._expr  # as it was made, so that metadata stays the same when more becomes known
-
-    def __hash__(self) -> int:
-        return hash(self.expr)
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is Dim and other.expr == self.expr
-
-    def __repr__(self) -> str:
-        return str(self.expr)
-
-
 class SymbolicMeta(Meta):
     """Metadata with symbolic numbers, interned per capture."""
 
     __slots__ = ("symbols",)
 
     def __init__(self, key: tuple[Any, ...], symbols: Any) -> None:
-        size, stride, offset = key[:3]
-        plain = tuple(map(_number, size)), tuple(map(_number, stride)), _number(offset)
-        super().__init__((*plain, *key[3:]))
+        super().__init__(((), (), 0, *key[3:]))
+        sizes, strides, offset = key[:3]
         self.key = key
-        self.size = torch.Size([symbols.wrap(number) for number in plain[0]])
+        self.size = torch.Size(list(map(symbols.traced, sizes)))
+        self.stride = tuple(map(symbols.traced, strides))
+        self.offset = symbols.traced(offset)
+        values = [symbols.value(number) for number in (*sizes, *strides, offset)]
+        rank = len(sizes)
+        self.wrap = (values[:rank], values[rank:-1], values[-1], *self.wrap[3:])
         self.symbols = symbols
+
+    def plain(self) -> tuple[Any, Any, Any]:
+        sizes, strides, offset = self.key[:3]
+        plain = self.symbols.plain
+        return tuple(map(plain, sizes)), tuple(map(plain, strides)), plain(offset)
 
     def with_autograd(self, requires_grad: bool, leaf: bool) -> Meta:
         return intern_symbolic((*self.key[:5], requires_grad, leaf, *self.key[7:]), self.symbols)
 
     def with_inference(self, inference: bool) -> Meta:
         return self if self.inference == inference else intern_symbolic((*self.key[:9], inference), self.symbols)
-
-
-def _number(part: Any) -> Any:
-    return part.value if type(part) is Dim else part
-
-
-def _dim(number: Any) -> Any:
-    return number if type(number) is int else Dim(number)
 
 
 def intern_symbolic(key: tuple[Any, ...], symbols: Any) -> Meta:
@@ -139,7 +125,7 @@ def intern_symbolic(key: tuple[Any, ...], symbols: Any) -> Meta:
 
 def with_dims(meta: Meta, sizes: tuple[Any, ...], strides: tuple[Any, ...], symbols: Any) -> Meta:
     """The same metadata with symbolic sizes and strides."""
-    return intern_symbolic((tuple(map(_dim, sizes)), tuple(map(_dim, strides)), *meta.key[2:]), symbols)
+    return intern_symbolic((sizes, strides, *meta.key[2:]), symbols)
 
 
 def meta_of(tensor: torch.Tensor) -> Meta:
@@ -166,9 +152,15 @@ def _facts(tensor: torch.Tensor) -> tuple[Any, ...]:
 def _symbolic_meta_of(tensor: torch.Tensor) -> Meta:
     numbers = [*tensor.shape, *tensor.stride(), tensor.storage_offset()]
     symbolic = next((number for number in numbers if type(number) is torch.SymInt), None)  # None: constants by now
-    sizes, strides = tuple(map(_dim, tensor.shape)), tuple(map(_dim, tensor.stride()))
-    key = (sizes, strides, _dim(tensor.storage_offset()), *_facts(tensor))
+    made = [_number(number) for number in numbers]
+    rank = tensor.dim()
+    key = (tuple(made[:rank]), tuple(made[rank:-1]), made[-1], *_facts(tensor))
     return intern(key) if symbolic is None else intern_symbolic(key, symbolic.node.shape_env.symbols)
+
+
+def _number(value: Any) -> Any:
+    """A symbolic number as it was made, so that metadata stays the same when more becomes known."""
+    return value if type(value) is int else value.node.shape_env.symbols.unknowns.of(value.node._expr)
 
 
 def _is_leaf(tensor: torch.Tensor) -> bool:

@@ -14,6 +14,7 @@ from torch import fx
 from torch.overrides import TorchFunctionMode
 
 from stator.shapes.expressions import Nodes, fold
+from stator.shapes.polynomial import Polynomial
 from stator.shapes.scalar import TracedInt, number
 from stator.shapes.scalar_forms import tensorised
 from stator.shapes.symbols import Symbols
@@ -23,7 +24,7 @@ from stator.tensors.failing import may_fail, may_run_twice
 from stator.tensors.fakes import WatchingMode, make_fake
 from stator.tensors.lowering import PLAIN, ForeignArgument, lower
 from stator.tensors.memo import memo
-from stator.tensors.meta import Dim, Meta, SymbolicMeta, with_dims
+from stator.tensors.meta import Meta, SymbolicMeta, with_dims
 from stator.tensors.modes import (
     GraphState,
     InferenceGuard,
@@ -72,7 +73,7 @@ def _is_symbolic(key: Any) -> bool:
     kind = type(key)
     if kind is tuple:
         return any(_is_symbolic(part) for part in key)
-    return kind is SymbolicMeta or kind is Dim
+    return kind is SymbolicMeta or kind is Polynomial
 
 
 class Recorder:

@@ -1,0 +1,146 @@
+"""Integers that are polynomials in unknowns: canonical, so that equal ones compare equal, and cheap to calculate with.
+
+A number is an int, or a `Polynomial` that is none. A monomial is a sorted tuple of unknowns, each as often as its power;
+an unknown is a number of its own, see `shapes.unknowns`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+Monomial = tuple[int, ...]
+Number = Any  # int or Polynomial
+
+
+class Polynomial:
+    """Coefficients by monomial, none of them zero; immutable."""
+
+    __slots__ = ("_hash", "bounds", "expr", "settled", "terms")
+
+    terms: dict[Monomial, int]
+
+    def __init__(self, terms: dict[Monomial, int]) -> None:
+        self.terms = terms
+        self._hash = hash(frozenset(terms.items()))
+        self.expr: Any = None  # the same in sympy, once somebody asked
+        self.bounds: Any = None  # its least and largest value as far as known, once somebody asked
+        self.settled: Any = None  # (count of replacements, what it is then)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(other) is Polynomial and other.terms == self.terms)
+
+    def __repr__(self) -> str:
+        return " + ".join("*".join([str(c), *(f"u{u}" for u in m)]) for m, c in self.terms.items())
+
+
+def unknown(index: int) -> Polynomial:
+    """One unknown by itself."""
+    return Polynomial({(index,): 1})
+
+
+def made(terms: dict[Monomial, int]) -> Number:
+    """The number with these coefficients."""
+    if not terms:
+        return 0
+    if len(terms) == 1 and () in terms:
+        return terms[()]
+    return Polynomial(terms)
+
+
+def terms_of(number: Number) -> dict[Monomial, int]:
+    """The coefficients of a number."""
+    if type(number) is Polynomial:
+        return number.terms
+    return {(): number} if number else {}
+
+
+def add(a: Number, b: Number, times: int = 1) -> Number:
+    """a + times * b."""
+    if type(a) is int and type(b) is int:
+        return a + times * b
+    terms = dict(terms_of(a))
+    for monomial, c in terms_of(b).items():
+        total = terms.get(monomial, 0) + times * c
+        if total:
+            terms[monomial] = total
+        else:
+            del terms[monomial]
+    return made(terms)
+
+
+def subtract(a: Number, b: Number) -> Number:
+    """a - b."""
+    return add(a, b, -1)
+
+
+def multiply(a: Number, b: Number) -> Number:
+    """a * b."""
+    if type(a) is int:
+        if type(b) is int:
+            return a * b
+        a, b = b, a
+    if type(b) is int:
+        if b == 1:
+            return a
+        return Polynomial({monomial: b * c for monomial, c in a.terms.items()}) if b else 0
+    terms: dict[Monomial, int] = {}
+    for left, c in a.terms.items():
+        for right, d in b.terms.items():
+            monomial = tuple(sorted(left + right))
+            terms[monomial] = terms.get(monomial, 0) + c * d
+    return made({monomial: c for monomial, c in terms.items() if c})
+
+
+def power(a: Number, exponent: int) -> Number:
+    """a ** exponent, for a small exponent."""
+    result: Number = 1
+    for _ in range(exponent):
+        result = multiply(result, a)
+    return result
+
+
+def quotient(a: Number, b: Number) -> Number | None:
+    """a / b if that is a polynomial again; b is not zero."""
+    if len(terms_of(b)) != 1:
+        return None
+    ((divisor, d),) = terms_of(b).items()
+    terms: dict[Monomial, int] = {}
+    for monomial, c in terms_of(a).items():
+        rest = without(monomial, divisor)
+        if rest is None or c % d:
+            return None
+        terms[rest] = c // d
+    return made(terms)
+
+
+def without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
+    """The monomial divided by another one; None if it is no multiple of it."""
+    if not divisor:
+        return monomial
+    left = list(monomial)
+    for index in divisor:
+        if index not in left:
+            return None
+        left.remove(index)
+    return tuple(left)
+
+
+def content(a: Polynomial) -> tuple[int, Monomial]:
+    """What divides all terms: the largest factor, and the largest monomial."""
+    monomials = iter(a.terms)
+    common = list(next(monomials))
+    for monomial in monomials:
+        if not common:
+            break
+        left = list(monomial)
+        shared = []
+        for index in common:
+            if index in left:
+                left.remove(index)
+                shared.append(index)
+        common = shared
+    return math.gcd(*a.terms.values()), tuple(common)
