@@ -1,4 +1,5 @@
-/* Loads that may make a new reference: C descriptors, iteration order, sequence items, parts of C objects.
+/* Loads that may make a new reference: C descriptors, iteration order, sequence items, parts of C objects,
+ * what iterators will give.
  *
  * While they make objects no collection may start, since it could run finalizers in the middle of a guard run. */
 #include "entry.h"
@@ -182,6 +183,20 @@ PyObject *
 part_load(PyObject *object, PyObject *callable, Scratch *scratch)
 {
     WITHOUT_COLLECTION(PyObject_CallOneArg(callable, object));
+    return keep(value, scratch);
+}
+
+PyObject *
+upcoming_load(PyObject *object, Py_ssize_t start, Scratch *scratch)
+{
+    WITHOUT_COLLECTION(upcoming_from(object, start));
+    return keep(value, scratch);
+}
+
+PyObject *
+beneath_load(PyObject *object, Scratch *scratch)
+{
+    WITHOUT_COLLECTION(beneath(NULL, object));
     return keep(value, scratch);
 }
 

@@ -8,7 +8,8 @@
 
 /* One row per instruction: X(name). Loads put a value into a slot, checks look at one, flow decides what is next. */
 #define LOAD_OPS(X) \
-    X(ARG) X(CLASSFIELDS) X(DICT) X(ATTR) X(CLASSITEM) X(KEY) X(GETATTR) X(TYPE) X(ITEM) X(ORDER) X(SEQ) X(CELL) X(PART)
+    X(ARG) X(CLASSFIELDS) X(DICT) X(ATTR) X(CLASSITEM) X(KEY) X(GETATTR) X(TYPE) X(ITEM) X(ORDER) X(SEQ) X(CELL) X(PART) \
+    X(UPCOMING) X(BENEATH)
 #define CHECK_OPS(X) \
     X(TYPE_IS) X(TYPE_VERSION) X(IS) X(EQ) X(LEN) X(KEYS) X(NO_KEY) X(NO_ATTR) X(TENSOR) X(CODE_IS) X(HOOKS) \
     X(EMPTY_CELL) X(SAME) X(ALIVE) X(STATE) X(DISTINCT) X(NOT_EMPTY) X(HAS_ELEMENT) X(NO_ELEMENT) X(RELATION)
@@ -172,6 +173,7 @@ void distinct_free(Distinct *distinct);
 int upcoming_init(void);
 PyObject *upcoming(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *beneath(PyObject *module, PyObject *iterator);
+PyObject *upcoming_from(PyObject *iterator, Py_ssize_t start);
 
 /* relation.c */
 PyObject *relation_ops(void);
@@ -185,6 +187,8 @@ PyObject *order_load(PyObject *object, Scratch *scratch);
 PyObject *sequence_load(PyObject *object, Py_ssize_t index, Scratch *scratch);
 void forgive(void);
 PyObject *part_load(PyObject *object, PyObject *callable, Scratch *scratch);
+PyObject *upcoming_load(PyObject *object, Py_ssize_t start, Scratch *scratch);
+PyObject *beneath_load(PyObject *object, Scratch *scratch);
 PyObject *dict_load(PyObject *object);
 Py_ssize_t raw_length(PyObject *object);
 

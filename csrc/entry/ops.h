@@ -109,6 +109,18 @@ load_PART(const Run *run, const Instr *in)
     return part_load(run->values[in->src], in->key, run->scratch);
 }
 
+static inline PyObject *
+load_UPCOMING(const Run *run, const Instr *in)
+{
+    return upcoming_load(run->values[in->src], in->arg, run->scratch);
+}
+
+static inline PyObject *
+load_BENEATH(const Run *run, const Instr *in)
+{
+    return beneath_load(run->values[in->src], run->scratch);
+}
+
 static inline bool
 check_TYPE_IS(const Run *run, const Instr *in)
 {

@@ -10,6 +10,8 @@ makes_reference(int32_t op)
     case OP_ORDER:
     case OP_SEQ:
     case OP_PART:
+    case OP_UPCOMING:
+    case OP_BENEATH:
         return true;
     case OP_TENSOR:
         return !tensor_layout_verified();

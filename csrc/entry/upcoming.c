@@ -14,7 +14,7 @@ typedef PyObject *(*Reader)(PyObject *iterator, Py_ssize_t start);
 
 static PyObject *window(PyObject *iterator, Py_ssize_t start);
 
-static bool range_layout_known;
+static bool range_layout_known, sequence_layout_known, dict_layout_known;
 static PyTypeObject *ascii_iterator; /* of strings of ASCII characters; borrowed, it is static */
 
 /* New reference to an item of a builtin sequence, NULL with an exception if it is another kind of sequence. */
@@ -83,6 +83,10 @@ reduced(PyObject *iterator)
 static PyObject *
 read_position(PyObject *iterator, Py_ssize_t start)
 {
+    if (sequence_layout_known && (Py_IS_TYPE(iterator, &PyListIter_Type) || Py_IS_TYPE(iterator, &PyTupleIter_Type))) {
+        const SequenceIterator *at = (SequenceIterator *)iterator;
+        return at->sequence == NULL ? PyTuple_New(0) : span(at->sequence, at->index + start, 1, window_size(start));
+    }
     PyObject *state = reduced(iterator);
     if (state == NULL) {
         return NULL;
@@ -130,31 +134,95 @@ read_range(PyObject *iterator, Py_ssize_t start)
     return found;
 }
 
-/* Whether iterators over ranges look as expected: tried on one. */
-static int
-learn_range(void)
+/* An iterator over what `iterable` (a new reference) has behind its first two elements; NULL with an exception. */
+static PyObject *
+tried_iterator(PyObject *iterable)
 {
-    PyObject *range = PyObject_CallFunction((PyObject *)&PyRange_Type, "iii", 5, 50, 3);
-    PyObject *iterator = range == NULL ? NULL : PyObject_GetIter(range);
-    Py_XDECREF(range);
+    PyObject *iterator = iterable == NULL ? NULL : PyObject_GetIter(iterable);
     for (int i = 0; iterator != NULL && i < 2; i++) {
         Py_XDECREF(PyIter_Next(iterator));
     }
-    if (iterator == NULL || PyErr_Occurred()) {
-        Py_XDECREF(iterator);
-        return -1;
+    if (PyErr_Occurred()) {
+        Py_CLEAR(iterator);
     }
-    const RangeIterator *seen = (RangeIterator *)iterator;
-    range_layout_known = Py_TYPE(iterator)->tp_basicsize == sizeof(RangeIterator) && seen->index == 2 && seen->start == 5
-                         && seen->step == 3 && seen->len == 15;
-    Py_DECREF(iterator);
-    return 0;
+    return iterator;
+}
+
+/* Whether iterators look as expected: tried on one of each kind. */
+static int
+learn_layouts(void)
+{
+    PyObject *range = PyObject_CallFunction((PyObject *)&PyRange_Type, "iii", 5, 50, 3);
+    PyObject *list = Py_BuildValue("[iii]", 1, 2, 3), *tuple = Py_BuildValue("(iii)", 1, 2, 3);
+    PyObject *dict = Py_BuildValue("{s:i,s:i,s:i}", "a", 1, "b", 2, "c", 3);
+    PyObject *ranges = tried_iterator(range), *lists = tried_iterator(list), *tuples = tried_iterator(tuple);
+    PyObject *dicts = tried_iterator(dict);
+    bool made = ranges != NULL && lists != NULL && tuples != NULL && dicts != NULL;
+    if (made) {
+        const RangeIterator *seen = (RangeIterator *)ranges;
+        range_layout_known = Py_TYPE(ranges)->tp_basicsize == sizeof(RangeIterator) && seen->index == 2 && seen->start == 5
+                             && seen->step == 3 && seen->len == 15;
+        const SequenceIterator *over_list = (SequenceIterator *)lists, *over_tuple = (SequenceIterator *)tuples;
+        sequence_layout_known = Py_TYPE(lists)->tp_basicsize == sizeof(SequenceIterator) && over_list->index == 2
+                                && over_list->sequence == list && over_tuple->index == 2 && over_tuple->sequence == tuple;
+        const DictIterator *over_dict = (DictIterator *)dicts;
+        dict_layout_known = Py_TYPE(dicts)->tp_basicsize == sizeof(DictIterator) && over_dict->dict == dict
+                            && over_dict->used == 3 && over_dict->position == 2 && over_dict->left == 1;
+    }
+    PyObject *all[] = {range, list, tuple, dict, ranges, lists, tuples, dicts};
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(all); i++) {
+        Py_XDECREF(all[i]);
+    }
+    return made ? 0 : -1;
+}
+
+/* What an iterator over a dict makes of an item; new reference. */
+static PyObject *
+dict_element(PyObject *iterator, PyObject *key, PyObject *value)
+{
+    if (Py_IS_TYPE(iterator, &PyDictIterItem_Type)) {
+        return PyTuple_Pack(2, key, value);
+    }
+    return Py_NewRef(Py_IS_TYPE(iterator, &PyDictIterKey_Type) ? key : value);
+}
+
+/* What is left of an iterator over a dict, found as it does itself; an error if its dict has changed. */
+static PyObject *
+read_dict(PyObject *iterator, Py_ssize_t start)
+{
+    const DictIterator *at = (DictIterator *)iterator;
+    if (at->dict == NULL) {
+        return PyTuple_New(0);
+    }
+    Py_ssize_t left = at->left - start, most = window_size(start), position = at->position;
+    Py_ssize_t size = left < 0 ? 0 : left < most ? left : most, skipped = left < 0 ? at->left : start;
+    PyObject *key, *value, *found = PyTuple_New(size);
+    bool sound = at->used == PyDict_GET_SIZE(at->dict);
+    for (Py_ssize_t i = -skipped; found != NULL && sound && i < size; i++) {
+        sound = PyDict_Next(at->dict, &position, &key, &value);
+        PyObject *element = sound && i >= 0 ? dict_element(iterator, key, value) : NULL;
+        if (sound && i >= 0) {
+            if (element == NULL) {
+                Py_CLEAR(found);
+                break;
+            }
+            PyTuple_SET_ITEM(found, i, element);
+        }
+    }
+    if (found != NULL && (!sound || (size == left && PyDict_Next(at->dict, &position, &key, &value)))) {
+        PyErr_SetString(PyExc_RuntimeError, "a dict that changed under its iterator");
+        Py_CLEAR(found);
+    }
+    return found;
 }
 
 /* Iterators over dicts and sets list what is left of them. */
 static PyObject *
 read_rest(PyObject *iterator, Py_ssize_t start)
 {
+    if (dict_layout_known && !Py_IS_TYPE(iterator, &PySetIter_Type)) {
+        return read_dict(iterator, start);
+    }
     PyObject *state = reduced(iterator);
     PyObject *found = state == NULL ? NULL : span(PyTuple_GET_ITEM(PyTuple_GET_ITEM(state, 1), 0), start, 1, window_size(start));
     Py_XDECREF(state);
@@ -292,6 +360,13 @@ note_container(PyObject *object, void *found)
     return mutable && PyList_Append(found, object) < 0 ? -1 : 0;
 }
 
+/* True for iterators that hold what they go over, and no other iterator. */
+static bool
+is_simple(Reader reader)
+{
+    return reader == read_position || reader == read_rest || reader == read_range;
+}
+
 /* Appends the iterators below and the containers they go over to a list; iterators that occur twice are an error. */
 static int
 collect(PyObject *iterator, PyObject *found)
@@ -301,7 +376,7 @@ collect(PyObject *iterator, PyObject *found)
         PyErr_SetString(PyExc_TypeError, "an iterator of another kind");
         return -1;
     }
-    if (reader == read_position || reader == read_rest || reader == read_range) {
+    if (is_simple(reader)) {
         traverseproc traverse = Py_TYPE(iterator)->tp_traverse;
         return traverse == NULL ? 0 : traverse(iterator, note_container, found);
     }
@@ -326,6 +401,25 @@ collect(PyObject *iterator, PyObject *found)
     return failed ? -1 : 0;
 }
 
+/* The list or dict of an iterator of the commonest kinds, which hold nothing else; NULL for all others. */
+static PyObject *
+only_container(PyObject *iterator)
+{
+    PyTypeObject *type = Py_TYPE(iterator);
+    if (sequence_layout_known && type == &PyListIter_Type) {
+        return ((SequenceIterator *)iterator)->sequence;
+    }
+    bool dict = type == &PyDictIterKey_Type || type == &PyDictIterValue_Type || type == &PyDictIterItem_Type;
+    return dict && dict_layout_known ? ((DictIterator *)iterator)->dict : NULL;
+}
+
+/* At most one new reference each, for guard programs. */
+PyObject *
+upcoming_from(PyObject *iterator, Py_ssize_t start)
+{
+    return window(iterator, start);
+}
+
 /* upcoming(start, iterator): see `window`. */
 PyObject *
 upcoming(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
@@ -345,7 +439,11 @@ beneath(PyObject *Py_UNUSED(module), PyObject *iterator)
     if (Py_IS_TYPE(iterator, &PyRangeIter_Type)) {
         return PyTuple_New(0);
     }
-    PyObject *found = PyList_New(0), *result = NULL;
+    PyObject *found = only_container(iterator), *result = NULL;
+    if (found != NULL) {
+        return PyTuple_Pack(1, found);
+    }
+    found = PyList_New(0);
     if (found != NULL && collect(iterator, found) == 0) {
         result = PyList_AsTuple(found);
     }
@@ -364,5 +462,5 @@ upcoming_init(void)
     }
     ascii_iterator = Py_TYPE(iterator);
     Py_DECREF(iterator);
-    return learn_range();
+    return learn_layouts();
 }

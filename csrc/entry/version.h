@@ -13,11 +13,26 @@
 #error "stator._entry knows the layout of Python 3.11 only"
 #endif
 
-/* Iterators over ranges of machine numbers. */
+/* Iterators over ranges of machine numbers; over lists and tuples; over dicts. `upcoming.c` tries each layout at import. */
 typedef struct {
     PyObject_HEAD
     long index, start, step, len;
 } RangeIterator;
+
+typedef struct {
+    PyObject_HEAD
+    Py_ssize_t index;
+    PyObject *sequence; /* NULL at the end */
+} SequenceIterator;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *dict;     /* NULL at the end */
+    Py_ssize_t used;    /* size of the dict when the iterator was made */
+    Py_ssize_t position;
+    PyObject *result;
+    Py_ssize_t left;
+} DictIterator;
 
 typedef enum { FIND_FOUND, FIND_ABSENT, FIND_UNSAFE } Find;
 

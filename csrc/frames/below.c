@@ -31,10 +31,13 @@ static PyObject *below(PyObject *module, PyObject *const *args, Py_ssize_t nargs
     return result;
 }
 
-static PyObject *run_plainly(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag, PyObject *owner) {
+/* Runs a frame and all below it in CPython, which calls Python functions faster without the hook. */
+static PyObject *run_plainly(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag) {
     PyObject *before = stator_thread.below;
-    stator_thread.below = owner;
+    stator_thread.below = NULL;
+    stator_hook_remove();
     PyObject *result = _PyEval_EvalFrameDefault(ts, raw, throwflag);
+    stator_hook_install();
     stator_thread.below = before;
     return result;
 }
@@ -113,7 +116,7 @@ PyObject *stator_below(PyThreadState *ts, _PyInterpreterFrame *raw, int throwfla
         if (alone) {
             return run_alone(ts, raw, throwflag, alone);
         }
-        return run_plainly(ts, raw, throwflag, NULL);
+        return run_plainly(ts, raw, throwflag);
     }
     PyObject *found = look_up(owner, code);
     if (!found) {

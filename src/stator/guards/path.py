@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 from weakref import WeakValueDictionary
 
+from stator import _entry
 from stator._entry import OPCODES
 from stator.guards.constant import is_plain
 
@@ -151,6 +152,14 @@ def _load_part(value: Any, key: tuple[str, Callable[[Any], Any]]) -> Any:
     return key[1](value)
 
 
+def _load_upcoming(value: Any, start: int) -> Any:
+    return _entry.upcoming(start, value)
+
+
+def _load_beneath(value: Any, _: Any) -> Any:
+    return _entry.beneath(value)
+
+
 ARG = Accessor("ARG", OPCODES["ARG"], _load_arg, "{key}")
 CONST = Accessor("CONST", -1, _load_const, "{key}")
 ATTR = Accessor("ATTR", OPCODES["ATTR"], _load_attr, "{parent}.{key}", "FIELDS")
@@ -165,11 +174,15 @@ SEQ = Accessor("SEQ", OPCODES["SEQ"], _load_seq, "{parent}[{key!r}]")
 ITERAT = Accessor("ITERAT", OPCODES["ITEM"], _load_iter_at, "list({parent})[{key!r}]", "ORDER")
 CELL = Accessor("CELL", OPCODES["CELL"], _load_cell, "{parent}.cell_contents")
 PART = Accessor("PART", OPCODES["PART"], _load_part, "{parent}.{key[0]}")
+UPCOMING = Accessor("UPCOMING", OPCODES["UPCOMING"], _load_upcoming, "{parent}.upcoming({key})")
+BENEATH = Accessor("BENEATH", OPCODES["BENEATH"], _load_beneath, "{parent}.beneath")
 
 ACCESSORS: dict[str, Accessor] = {
     row.name: row
-    for row in (ARG, CONST, ATTR, DICT, GETATTR, TYPE, CLASSDICT, ITEM, KEY, KEYAT, SEQ, ITERAT, CELL, PART)
-}
+    for row in (
+        ARG, CONST, ATTR, DICT, GETATTR, TYPE, CLASSDICT, ITEM, KEY, KEYAT, SEQ, ITERAT, CELL, PART, UPCOMING, BENEATH,
+    )
+}  # fmt: skip
 
 
 class Path:
@@ -246,6 +259,14 @@ class Path:
     def part(self, label: str, function: Callable[[Any], Any]) -> Path:
         """PART: what a pure C function makes of the value."""
         return self.child(PART, (label, function))
+
+    def upcoming(self, start: int) -> Path:
+        """UPCOMING: some of the elements that an iterator gives after the next `start`."""
+        return self.child(UPCOMING, start)
+
+    def beneath(self) -> Path:
+        """BENEATH: the iterators and mutable containers that an iterator goes over."""
+        return self.child(BENEATH)
 
     def chain(self) -> list[Path]:
         """All steps, root first."""

@@ -8,13 +8,13 @@ from typing import Any
 
 from stator._entry import OPCODES
 from stator.guards.check import HOOK_DICTS, NO_HOOKS, PRESENT, SAME, TYPE_IS, Check
-from stator.guards.path import ARG, CONST, IMMUTABLE_TYPE, ITEM, ITERAT, KEYAT, PART, SEQ, Path
+from stator.guards.path import ARG, CONST, IMMUTABLE_TYPE, ITEM, ITERAT, KEYAT, PART, SEQ, UPCOMING, Path
 
 Guard = tuple[Check, Any, int]  # check, key, row
 
 MANAGED_DICT = 1 << 4  # Py_TPFLAGS_MANAGED_DICT
 
-_INDEXED = frozenset((ARG, ITEM, KEYAT, ITERAT, SEQ))
+_INDEXED = frozenset((ARG, ITEM, KEYAT, ITERAT, SEQ, UPCOMING))
 _HIDDEN = {"FIELDS": OPCODES["INSTANCE"], "CLASSFIELDS": OPCODES["CLASSFIELDS"], "ORDER": OPCODES["ORDER"]}
 
 

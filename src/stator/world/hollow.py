@@ -7,7 +7,6 @@ guard on just what was looked at, and writes are noted as operations. Everything
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -374,12 +373,6 @@ class HollowDeque(Hollow):
         self.apply(deque)
 
 
-@functools.cache
-def window_at(start: int) -> Callable[[Any], tuple[Any, ...]]:
-    """Reads a window of the elements that an iterator will give."""
-    return functools.partial(_entry.upcoming, start)
-
-
 WINDOW = 64
 
 
@@ -397,7 +390,7 @@ class HollowIterator(Hollow):
         self.ended = 0
         self.windows: dict[int, tuple[Any, ...]] = {}
         self.below = _entry.beneath(self.obj)
-        path = self.path.part("beneath", _entry.beneath)
+        path = self.path.beneath()
         self.guard(LEN, len(self.below), path)
         for i, thing in enumerate(self.below):
             self.guard(TYPE_IS, type(thing), path.item(i))
@@ -413,7 +406,7 @@ class HollowIterator(Hollow):
         window = self.windows.get(start)
         if window is None:
             window = self.windows[start] = _entry.upcoming(start, self.obj)
-        path = self.path.part(f"upcoming({start})", window_at(start))
+        path = self.path.upcoming(start)
         at = self.taken - start
         if at == len(window):
             self.guard(LEN, at, path)
