@@ -2,7 +2,7 @@
 
 import os as _os
 
-from .api import compile, disable, explain, is_compiling, reset, stats
+from .api import compile, disable, explain, export, is_compiling, reset, stats
 from .control.breaking import error_on_graph_break, graph_break
 from .control.marks import allow_in_graph, assume_constant_result, substitute_in_graph
 from .control.stance import stance
@@ -41,6 +41,7 @@ __all__ = [
     "disable",
     "error_on_graph_break",
     "explain",
+    "export",
     "graph_break",
     "is_compiling",
     "mark_dynamic",

@@ -18,6 +18,8 @@ from .runtime.compiling import is_compiling as is_compiling
 from .runtime.modules import compiled_module
 
 if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
     from .report.explain import Explainer
 
 Function = Callable[..., Any]
@@ -158,6 +160,32 @@ def explain(fn: Function, *args: Any, **options: Any) -> Explainer:
 
     require_explainable(fn, args, options, set(inspect.signature(compile).parameters) - {"model"})
     return Explainer(fn, compile(uncompiled(fn), **{"backend": "eager", **options}))
+
+
+def export(
+    model: Function,
+    args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    prefer_deferred_runtime_asserts_over_guards: bool = False,
+) -> ExportedProgram:
+    """Captures one call of a function or module as a whole graph: a `torch.export.ExportedProgram`.
+
+    Args:
+        model: a function, method or `nn.Module`; its parameters and buffers keep their names.
+        args, kwargs: example arguments, nested in any containers that pytree knows. What is no tensor is a constant.
+        dynamic_shapes: which sizes vary, as for `torch.export.export`: by argument name, or as a tuple; for each tensor
+            a dict from dimension to `Dim`, `Dim.AUTO`, `Dim.DYNAMIC` or None, or a tuple with one of these for each
+            dimension. Arguments that are not named have fixed sizes.
+        prefer_deferred_runtime_asserts_over_guards: as for `torch.export.export`.
+
+    Raises `stator.Unsupported` where the program cannot be captured whole or changes something outside that is no
+    buffer, and `stator.ConstraintViolation` where it demands more of a size than its `Dim` says.
+    """
+    from .export import program  # the compiler and torch.export: not before something is exported
+
+    return program.export(model, args, kwargs, dynamic_shapes, prefer_deferred_runtime_asserts_over_guards)
 
 
 def reset() -> None:

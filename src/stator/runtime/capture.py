@@ -255,8 +255,7 @@ class Capture:
         self.machine: Machine | None = None
         self.generators: list[Any] = []  # weak references to those the program made
         self.instances: set[int] = set()  # addresses of objects with `__del__` that it made
-        policy = Policy(options.dynamic, learned if learned is not None else frozenset())
-        self.host = TensorHost(refused(options.backend), policy)
+        self.host = self.make_host(learned)
         self.symbolic = False  # whether it had symbolic numbers
         if learned is not None and not options.fullgraph:
             self.host.varying = learned
@@ -269,6 +268,13 @@ class Capture:
         self.guards.call_shape(len(call.args), call.names)
         self.name = getattr(call.code, "co_name", "entry")
         self.compiling = compiling()
+
+    def make_host(self, learned: Learned | None) -> TensorHost:
+        policy = Policy(self.options.dynamic, learned if learned is not None else frozenset())
+        return TensorHost(refused(self.options.backend), policy)
+
+    def make_assembly(self) -> Assembly:
+        return Assembly(self.host)
 
     def entry(self, going_on: GoingOn | None = None) -> Entry:
         """The entry; StatorError if the call cannot be captured.
@@ -386,7 +392,7 @@ class Capture:
         host.settle_modules()
         for change, arguments in [*host.ambient.changes(), *host.recorder.state_effects(), *self.regions.effects()]:
             host.defer(change, list(arguments), None)
-        assembly = Assembly(host)
+        assembly = self.make_assembly()
         start = Rerun(*self.call.eager_function(self.owner))
         try:
             outcome(assembly.write(None, [], start), result, None)

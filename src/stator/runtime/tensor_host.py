@@ -91,12 +91,15 @@ class TensorHost(Host):
     def symbolic(self) -> Symbols:
         """The symbols of this capture."""
         if self.symbols is None:
-            self.symbols = Symbols(self.origin)
+            self.symbols = self.make_symbols()
             self.symbols.floats = self.floats
             self.recorder.has_floats = True
             self.recorder.use(self.symbols)
             symbolic_host.start(self)
         return self.symbols
+
+    def make_symbols(self) -> Symbols:
+        return Symbols(self.origin)
 
     def has_symbols(self) -> bool:
         """Whether there are symbolic numbers."""

@@ -1,0 +1,1 @@
+"""Whole-graph export: a captured call as an `ExportedProgram` with named dimensions."""

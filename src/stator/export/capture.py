@@ -1,0 +1,214 @@
+"""The capture of a call that is to be exported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CellType
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from stator import _frames
+from stator.errors import Again, Location, StatorError
+from stator.export.dims import Shapes
+from stator.export.outside import ProgramAssembly, describer
+from stator.export.report import check
+from stator.export.symbols import Condition, Named, NamedSymbols
+from stator.graph.module import operation_names
+from stator.guards.path import Path
+from stator.options import Options
+from stator.report import events
+from stator.runtime.assemble import Assembly
+from stator.runtime.capture import Call, Capture, Entry
+from stator.runtime.learned import Learned
+from stator.runtime.tensor_host import Stack, TensorHost
+from stator.tensors.traced import is_traced
+
+
+class Where(Stack):
+    """The user's frames at one moment, and the modules that are being called."""
+
+    __slots__ = ("modules",)
+
+    def __init__(self, frame: Any, modules: dict[str, tuple[str, str]]) -> None:
+        super().__init__(frame)
+        self.modules = modules
+
+    def format(self) -> str:
+        """As torch writes it for exported programs: the user's frames, without carets."""
+        places = [Location(code, 2 * unit) for code, unit in reversed(self.places) if code not in CALLING]
+        return "\n".join(f'  File "{p.file}", line {p.lineno}, in {p.function}\n    {p.text.strip()}' for p in places)
+
+
+CALLING = frozenset({nn.Module._wrapped_call_impl.__code__, nn.Module._call_impl.__code__})
+
+
+class ProgramHost(TensorHost):
+    """A host whose symbols are the dimensions that the user named, and which knows the names of modules."""
+
+    def __init__(self, policy: Named, shapes: Shapes, root: nn.Module | None) -> None:
+        super().__init__(frozenset(), policy)
+        self.shapes = shapes
+        self.names = {} if root is None else {id(module): name for name, module in root.named_modules()}
+        self.calls: dict[int, int] = {}  # how often each module was called so far
+        compiler = self.namespace(vars(torch.compiler))
+        assert compiler is not None
+        compiler.values["_is_exporting_flag"] = compiler.before["_is_exporting_flag"] = True
+
+    def make_symbols(self) -> NamedSymbols:
+        return NamedSymbols(self.origin, self.shapes, check)
+
+    def load_method(self, f: Any, obj: Any, name: str) -> Any:
+        if name == "forward" and id(obj) in self.names:
+            self.calls[id(obj)] = self.calls.get(id(obj), 0) + 1
+        return super().load_method(f, obj, name)
+
+    def where(self) -> Any:
+        top = frame = _frames.top_frame()
+        found = []
+        while frame is not None:
+            if frame.code.co_name == "forward" and frame.locals:
+                first = frame.locals[0]
+                if type(first) is CellType:
+                    first = first.cell_contents
+                if id(first) in self.names:
+                    found.append(self.called(first))
+            frame = frame.outer
+        return Where(top, dict(reversed(found)))
+
+    def called(self, module: Any) -> tuple[str, tuple[str, str]]:
+        """A row of what torch calls nn_module_stack: a name for this call; the name and class of the module."""
+        name, number, kind = self.names[id(module)], self.calls.get(id(module), 1) - 1, type(module)
+        key = name + (f"@{number}" if number > 0 and name else "")
+        return key, (name, f"{kind.__module__}.{kind.__qualname__}")
+
+
+class Hooks:
+    """What the entry function calls while torch traces it; set by the module that runs it."""
+
+    run: Callable[..., Any]  # the graph
+    assign: Callable[[str, Any], None]  # a buffer
+
+    def run_graph(self, *inputs: Any) -> Any:
+        return self.run(*inputs)
+
+    def assign_buffer(self, name: str, value: Any) -> None:
+        self.assign(name, value)
+
+
+@dataclass(eq=False)
+class Captured:
+    """What a capture leaves to the exported program."""
+
+    call: Call
+    entry: Entry
+    graph: fx.GraphModule
+    hooks: Hooks
+    conditions: list[Condition]  # on sizes and ints of the arguments
+    mutated: list[Path]  # tensors that the graph writes to
+    kept: set[str]  # buffers that become other tensors, but whose old value is needed until the end
+    describe: Callable[[Path], str]
+
+
+class ProgramCapture(Capture):
+    """Captures a call whole, with named dimensions; its effects are those that an exported program can have."""
+
+    def __init__(
+        self, call: Call, shapes: Shapes, numbers: set[Path], root: nn.Module | None, names: list[str], whole: Any
+    ) -> None:
+        self.shapes, self.numbers, self.root = shapes, numbers, root
+        self.buffers = buffer_dicts(root)
+        self.hooks = Hooks()
+        self.raised: Exception | None = None
+        self.graph: fx.GraphModule
+        self.mutated: list[Path] = []
+        self.conditions: list[Condition] = []
+        self.kept: set[str] = set()
+        self.describe = describer(names)
+        super().__init__(call, Options(fullgraph=True, backend="eager"), whole=whole)
+
+    def make_host(self, learned: Learned | None) -> TensorHost:
+        return ProgramHost(Named(self.shapes, self.numbers), self.shapes, self.root)
+
+    def make_assembly(self) -> Assembly:
+        return ProgramAssembly(self.host, self.buffers, self.describe, self.hooks.assign_buffer)
+
+    def captured(self) -> Captured:
+        """The captured program; what it raised comes out."""
+        try:
+            entry = self.entry()
+        except Again:
+            raise
+        except StatorError as error:
+            if self.raised is None:
+                error.locate(self.call.code)
+                raise
+            entry = None
+        if self.raised is not None:
+            raise self.raised from None
+        assert entry is not None
+        parts = self.hooks, self.conditions, self.mutated, self.kept, self.describe
+        return Captured(self.call, entry, self.graph, *parts)
+
+    def execute(self) -> tuple[bool, Any]:
+        returned, result = super().execute()
+        if not returned and isinstance(result, Exception) and not isinstance(result, StatorError):
+            self.raised = result
+        return returned, result
+
+    def assemble(self, result: Any, going_on: Any = None) -> Entry:
+        entry = super().assemble(result, going_on)
+        if isinstance(self.host.symbols, NamedSymbols):
+            self.conditions = Condition.all_of(self.host.symbols)
+        return entry
+
+    def compile_graph(self, assembly: Any) -> tuple[Any, list[str]]:
+        """No backend: torch traces the graph later."""
+        recorder, records = self.host.recorder, self.host.records
+        outputs = list(assembly.outputs.values())
+        shown = {id(traced._storage) for traced in outputs}  # memory that somebody sees after the graph
+        shown |= {id(r.inner._storage) for r in records.values() if r.path in assembly.loads and is_traced(r.inner)}
+        for name, (before, _) in assembly.assigned.items():
+            if before._storage.mutated or id(before._storage) in shown:
+                self.kept.add(name)
+        self.graph = module = recorder.finish(outputs)
+        note_modules(module)
+        recorder.repeatable = False  # what fails while it is traced is not tried again
+        loads = [assembly.input(recorder.tensor(name)) for name in recorder.inputs]
+        self.mutated = [records[id(recorder.tensor(name))].path for name in recorder.mutated]
+        self.operations = sum(node.op not in ("placeholder", "output") for node in module.graph.nodes)
+        events.emit(
+            "graph",
+            name=self.name,
+            operations=self.operations,
+            text=lambda: str(module.code),
+            ops=lambda: operation_names(module),
+        )
+        return self.hooks.run_graph, loads
+
+
+def capture(call: Call, shapes: Shapes, numbers: set[Path], root: nn.Module | None, names: list[str]) -> Captured:
+    """Captures a call; `names` are those of the parameters, by the number of the argument."""
+    whole: frozenset[Path] = frozenset()
+    while True:
+        try:
+            return ProgramCapture(call, shapes, numbers, root, names, whole).captured()
+        except Again as again:
+            whole |= {again.path}
+
+
+def note_modules(graph: fx.GraphModule) -> None:
+    """Writes down for each operation the modules that were being called."""
+    for node in graph.graph.nodes:
+        place = getattr(node.meta, "location", None)
+        if type(place) is Where and place.modules:
+            node.meta["nn_module_stack"] = place.modules
+
+
+def buffer_dicts(root: nn.Module | None) -> dict[int, str]:
+    """By id of the dict of buffers of each module: what the names of its buffers begin with."""
+    if root is None:
+        return {}
+    return {id(module._buffers): f"{name}." if name else "" for name, module in root.named_modules()}
