@@ -82,7 +82,7 @@ def growth(run: Callable[[], Any], watched: Sequence[Any] = (), calls: int = CAL
 
 def test_a_leak_is_seen() -> None:
     kept: list[Any] = []
-    assert growth(lambda: kept.append(object())) == CALLS
+    assert growth(lambda: kept.append(object())) >= CALLS * 9 // 10
     calls = iter(range(10**9))
     assert growth(lambda: next(calls) % 50 or kept.append(object())) >= CALLS // 100
     one = object()
