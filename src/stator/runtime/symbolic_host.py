@@ -36,7 +36,9 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
         answer = NotImplemented if row is None or kwargs else row(host, f, args)
         if answer is not NotImplemented:
             return answer
-        if not keeps(host, function):
+        if type(function) is types.BuiltinFunctionType and function in SURFACE and not kwargs:
+            args = [arg.decay() if type(arg) in STANDS_FOR else arg for arg in args]
+        elif not keeps(host, function):
             seen: dict[int, Any] = {}
             args = [decayed(host, arg, seen) for arg in args]
             kwargs = {name: decayed(host, arg, seen) for name, arg in kwargs.items()} if kwargs else kwargs
@@ -103,6 +105,7 @@ KEEPING_OWNERS = frozenset({list, tuple, dict, set, TracedTensor, torch.Size})
 KEEPING = frozenset(
     {max, min, sum, abs, round, sorted, any, all, iter, next, id, callable, divmod, math.prod, math.floor, math.ceil}
 )
+SURFACE = frozenset({len, isinstance})  # what is in their arguments is none of their business
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 KEEPING_MODULES = frozenset({"_operator", "_functools", "itertools", "_collections"})
 
@@ -166,7 +169,7 @@ def is_instance(host: Any, f: Frame, args: list[Any]) -> Any:
     if len(args) != 2 or type(args[0]) not in STANDS_FOR:
         return NotImplemented
     classes = args[1] if type(args[1]) is tuple else (args[1],)
-    if all(type(cls) is type for cls in classes):
+    if all(type(cls) in PLAIN_METACLASSES for cls in classes):
         return any(cls in STANDS_FOR[type(args[0])].__mro__ for cls in classes)
     return NotImplemented
 
@@ -180,6 +183,7 @@ ROWS: dict[Any, Caller] = {
     **{function: math_of(function) for function in MATH},
     **{function: question_of(function) for function in QUESTIONS},
 }
+PLAIN_METACLASSES = frozenset({type, type(torch.Tensor), type(torch.nn.Parameter)})  # a number is no tensor
 STANDS_FOR: dict[type, type] = {TracedInt: int, TracedFloat: float}
 
 

@@ -1,7 +1,7 @@
 """Integers that are polynomials in unknowns: canonical, so that equal ones compare equal, and cheap to calculate with.
 
-A number is an int, or a `Polynomial` that is none. A monomial is a sorted tuple of unknowns, each as often as its power;
-an unknown is a number of its own, see `shapes.unknowns`.
+A number is an int, or a `Polynomial` that is none. A monomial is a sorted tuple of unknowns, each as often as its
+power; an unknown is a number of its own, see `shapes.unknowns`.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from stator.shapes.expressions import NoForm, Postfix, Text, fold
 from stator.shapes.marks import Bounds
 from stator.shapes.polynomial import Number, Polynomial
 from stator.shapes.scalar import LARGEST_POWER, TracedInt
-from stator.shapes.unknowns import Unknowns
+from stator.shapes.unknowns import QUESTIONS, Unknowns
 
 LARGEST = 1 << 62  # ints beyond stay constants
 
@@ -64,6 +65,10 @@ def _env_class() -> Any:
     return Env
 
 
+class NotKnown(Exception):
+    """A question about a number whose value this call does not tell."""
+
+
 class Symbols:
     """Symbols, where they come from, and what has been found out about them."""
 
@@ -82,6 +87,7 @@ class Symbols:
         self._plain: dict[Polynomial, Any] = {}  # what torch calculates with
         self._answers: dict[Any, bool] = {}  # to questions that made guards
         self._results: dict[Any, Number] = {}  # of operations that are not done here
+        self._known_only = False
         self.doubt: str | None = None  # why the capture cannot be trusted: C code may have seen what is no int
         self.floats: Any = None  # the symbolic floats of the capture
         self.node: Callable[[Any], Any]  # makes a node of the graph of an expression; set by the recorder
@@ -218,12 +224,26 @@ class Symbols:
 
     def _ask(self, function: Any, difference: Polynomial) -> bool:
         """Lets the env decide how a number compares with zero."""
-        key = function, difference
-        answer = self._answers.get(key)
+        asked, opposite = QUESTIONS[function]
+        answer = self._answers.get((asked, difference))
         if answer is None:
+            if self._known_only and self.unknowns.hint(difference) is None:
+                raise NotKnown(str(difference))
             left, right = map(self.plain, self.unknowns.sides(difference))
-            answer = self._answers[key] = bool(function(left, right))
-        return answer
+            answer = self._answers[asked, difference] = bool(asked(left, right))
+            if asked is operator.eq:
+                self._answers[asked, polynomial.multiply(difference, -1)] = answer
+            self.unknowns.holds(asked, difference, answer)
+        return answer is not opposite
+
+    @contextmanager
+    def known_only(self) -> Iterator[None]:
+        """A context in which a question about a value that this call does not tell raises `NotKnown`."""
+        before, self._known_only = self._known_only, True
+        try:
+            yield
+        finally:
+            self._known_only = before
 
     def decay(self, value: Any) -> Any:
         """The value of an expression, guarded."""

@@ -42,6 +42,7 @@ class Unknowns:
         self._replaced: dict[int, Number] = {}  # unknowns that turned out to be something else
         self._users: dict[Any, list[int]] = {}  # by symbol: the unknowns whose expressions it is in
         self._version = -1  # of the replacements of the env
+        self._facts = 0  # how often a lower bound became known
 
     # ---- from and to expressions ----------------------------------------------------------------
 
@@ -178,9 +179,23 @@ class Unknowns:
         """The least and the largest value that are certain from lower bounds."""
         if type(number) is int:
             return number, number
-        if number.bounds is None:
-            number.bounds = self._bounds(number)
-        return number.bounds  # type: ignore[no-any-return]
+        if number.bounds is None or number.bounds[0] != self._facts:
+            number.bounds = self._facts, self._bounds(number)
+        return number.bounds[1]  # type: ignore[no-any-return]
+
+    def holds(self, function: Any, difference: Polynomial, answer: bool) -> None:
+        """Takes note of an answer that is guarded now: a lower bound of one unknown may follow from it."""
+        monomials = [monomial for monomial in difference.terms if monomial]
+        if len(monomials) != 1 or len(monomials[0]) != 1 or difference.terms[monomials[0]] != 1:
+            return
+        found = self.all[monomials[0][0]]
+        border = -difference.terms.get((), 0)  # what the unknown was compared with
+        low = None
+        if not answer:
+            low = _LOWER[function](border, found.low)
+        if low is not None and (found.low is None or low > found.low):
+            found.low = low
+            self._facts += 1
 
     def _bounds(self, number: Polynomial) -> Bounds:
         """In what exceeds the lower bounds of the unknowns, coefficients of one sign bound the value on one side."""
@@ -250,4 +265,21 @@ _VERDICTS: dict[Any, Any] = {
     operator.ge: lambda low, high: _not(_less(low, high)),
     operator.le: lambda low, high: _less(low, high, 1),
     operator.gt: lambda low, high: _not(_less(low, high, 1)),
+}
+
+# Comparison -> the one that is asked, and whether its answer is the opposite.
+QUESTIONS: dict[Any, tuple[Any, bool]] = {
+    operator.eq: (operator.eq, False),
+    operator.ne: (operator.eq, True),
+    operator.lt: (operator.lt, False),
+    operator.ge: (operator.lt, True),
+    operator.le: (operator.le, False),
+    operator.gt: (operator.le, True),
+}
+
+# What is at least true of a number for which a comparison with a border does not hold.
+_LOWER: dict[Any, Any] = {
+    operator.eq: lambda border, low: border + 1 if low == border else None,
+    operator.lt: lambda border, low: border,
+    operator.le: lambda border, low: border + 1,
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from stator.shapes.symbols import Symbols
+from stator.tensors.fakes import WatchingMode
 from stator.tensors.modes import State
 from stator.tensors.plan import Plan
 from stator.tensors.propagate import propagate
@@ -13,12 +15,24 @@ from stator.tensors.traced import TracedTensor
 
 
 def plan_of(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[TracedTensor], state: State
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    tensors: list[TracedTensor],
+    state: State,
+    symbols: Symbols | None = None,
+    mode: WatchingMode | None = None,
 ) -> Plan:
-    """The plan of one call in the current torch state."""
-    plan = answer(func, args, kwargs, tensors, state)
+    """The plan of one call in the current torch state; `symbols` and their fake mode if there are any among the
+    arguments."""
+    plan = None
+    if symbols is None:
+        plan = answer(func, args, kwargs, tensors, state)
+    else:
+        with symbols.known_only():
+            plan = answer(func, args, kwargs, tensors, state, symbols)
     if plan is None:
-        return propagate(func, args, kwargs, tensors)
+        return propagate(func, args, kwargs, tensors, mode)
     if DEBUG:
-        agree(func, plan, propagate(func, args, kwargs, tensors))
+        agree(func, plan, propagate(func, args, kwargs, tensors, mode))
     return plan

@@ -39,7 +39,6 @@ from stator.tensors.modes import (
 from stator.tensors.nodes import NodeWriter
 from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
 from stator.tensors.planning import plan_of
-from stator.tensors.propagate import propagate
 from stator.tensors.rows import is_metadata
 from stator.tensors.signals import NotLeaf, UnsupportedOp, describe
 from stator.tensors.targets import KINDS, Target, as_operator, target_of, unbind
@@ -300,7 +299,7 @@ class Recorder:
         known: Plan | None = None if target.opaque else plans.get(key)
         if known is None:
             if symbolic:
-                known = propagate(target.func, args, kwargs, found, self._symbolic_mode)
+                known = plan_of(target.func, args, kwargs, found, state, self.symbols, self._symbolic_mode)
             else:
                 known = plan_of(target.func, args, kwargs, found, state)
             if target.opaque:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from stator.tensors.meta import Meta
 from stator.tensors.rules.layout import broadcast, copied, elementwise, is_definite, is_row_major
-from stator.tensors.rules.table import CPU, FLOATS, KNOWN, SAME, Fresh, Rule, need, register
+from stator.tensors.rules.table import CPU, FLOATS, KNOWN, SAME, Fresh, Rule, is_meta, need, register
 
 _C = torch._C._nn
 _SMALL = 2**31  # larger integers do not fit everywhere
@@ -41,12 +41,12 @@ def promoted(a: Any, b: Any) -> torch.dtype:
 
 
 def _kind(operand: Any) -> Any:
-    return (operand.dtype, bool(operand.size)) if type(operand) is Meta else type(operand)
+    return (operand.dtype, bool(operand.size)) if is_meta(operand) else type(operand)
 
 
 def _common(*operands: Any, dtype: torch.dtype) -> Fresh:
-    metas = [x for x in operands if type(x) is Meta]
-    need(metas and all(is_definite(x) if type(x) is Meta else is_number(x) for x in operands))
+    metas = [x for x in operands if is_meta(x)]
+    need(metas and all(is_definite(x) if is_meta(x) else is_number(x) for x in operands))
     shape = broadcast([meta.size for meta in metas])
     need(shape is not None)
     assert shape is not None
@@ -55,8 +55,8 @@ def _common(*operands: Any, dtype: torch.dtype) -> Fresh:
 
 
 def _accepts(a: Any, b: Any) -> None:
-    need(type(a) is Meta or type(b) is Meta)
-    need(all(type(x) is Meta or is_number(x) for x in (a, b)))
+    need(is_meta(a) or is_meta(b))
+    need(all(is_meta(x) or is_number(x) for x in (a, b)))
 
 
 def _arithmetic(a: Any, b: Any) -> Fresh:
@@ -66,13 +66,13 @@ def _arithmetic(a: Any, b: Any) -> Fresh:
 
 def _numeric(a: Any, b: Any) -> Fresh:
     """Arithmetic that truth values are not made for."""
-    need(not any(type(x) is bool or (type(x) is Meta and x.dtype is torch.bool) for x in (a, b)))
+    need(not any(type(x) is bool or (is_meta(x) and x.dtype is torch.bool) for x in (a, b)))
     return _arithmetic(a, b)
 
 
 def _between(a: Meta, b: Meta) -> Fresh:
     """Functions of two tensors that take no numbers."""
-    need(type(a) is Meta and type(b) is Meta)
+    need(is_meta(a) and is_meta(b))
     return _arithmetic(a, b)
 
 
@@ -83,13 +83,13 @@ def _division(a: Any, b: Any) -> Fresh:
 
 
 def _power(a: Any, b: Any) -> Fresh:
-    need(type(a) is Meta and a.dtype in FLOATS)
-    need(type(b) is not Meta or b.dtype in FLOATS)
+    need(is_meta(a) and a.dtype in FLOATS)
+    need(not is_meta(b) or b.dtype in FLOATS)
     return _numeric(a, b)
 
 
 def _bits(a: Any, b: Any) -> Fresh:
-    need(all(type(x) is Meta and x.dtype not in FLOATS for x in (a, b)))
+    need(all(is_meta(x) and x.dtype not in FLOATS for x in (a, b)))
     return _arithmetic(a, b)
 
 
@@ -100,12 +100,12 @@ def _comparison(a: Any, b: Any) -> Fresh:
 
 def _floating(meta: Meta) -> Fresh:
     """Functions whose results are never integers."""
-    need(type(meta) is Meta and (meta.dtype in FLOATS or is_row_major(meta)))
+    need(is_meta(meta) and (meta.dtype in FLOATS or is_row_major(meta)))
     return _common(meta, dtype=meta.dtype if meta.dtype in FLOATS else torch.get_default_dtype())
 
 
 def _kept(meta: Meta) -> Fresh:
-    need(type(meta) is Meta and meta.dtype is not torch.bool)
+    need(is_meta(meta) and meta.dtype is not torch.bool)
     return _common(meta, dtype=meta.dtype)
 
 
@@ -120,15 +120,15 @@ def _gelu(meta: Meta, approximate: str = "none") -> Fresh:
 
 
 def _where(condition: Any, a: Any, b: Any) -> Fresh:
-    need(type(condition) is Meta and condition.dtype is torch.bool)
+    need(is_meta(condition) and condition.dtype is torch.bool)
     _accepts(a, b)
     dtype = promoted(a, b)
-    need(dtype in FLOATS or (type(a) is Meta and type(b) is Meta))
+    need(dtype in FLOATS or (is_meta(a) and is_meta(b)))
     return _common(condition, a, b, dtype=dtype)
 
 
 def _masked_fill(meta: Meta, mask: Meta, value: Any) -> Fresh:
-    need(meta.dtype in FLOATS and type(mask) is Meta and mask.dtype is torch.bool and is_number(value))
+    need(meta.dtype in FLOATS and is_meta(mask) and mask.dtype is torch.bool and is_number(value))
     need(is_row_major(meta) and is_row_major(mask) and broadcast([meta.size, mask.size]) == tuple(meta.size))
     return Fresh(tuple(meta.size), meta.dtype)
 
@@ -151,7 +151,7 @@ def _dropout(meta: Meta, p: Any = 0.5, training: bool = True, inplace: bool = Fa
 def _to(meta: Meta, *args: Any, **kwargs: Any) -> Any:
     """Another type, or another device that is the same."""
     given = [*args, *kwargs.values()]
-    need(type(meta) is Meta and given and set(kwargs) <= {"dtype", "device"})
+    need(is_meta(meta) and given and set(kwargs) <= {"dtype", "device"})
     need(len(args) + len(kwargs) == 1 or len(kwargs) == len(given))
     dtype = meta.dtype
     for value in given:
@@ -163,7 +163,7 @@ def _to(meta: Meta, *args: Any, **kwargs: Any) -> Any:
 
 
 def _cast(meta: Meta, dtype: torch.dtype) -> Any:
-    need(type(meta) is Meta and dtype in KNOWN)
+    need(is_meta(meta) and dtype in KNOWN)
     return SAME if dtype is meta.dtype else Fresh(tuple(meta.size), dtype, copied(meta))
 
 

@@ -11,7 +11,7 @@ import torch
 from stator.tensors.meta import Meta
 from stator.tensors.rules.elementwise import is_number
 from stator.tensors.rules.layout import broadcast, is_row_major
-from stator.tensors.rules.table import CPU, FLOATS, INTEGERS, KNOWN, Fresh, need, register
+from stator.tensors.rules.table import CPU, FLOATS, INTEGERS, KNOWN, Fresh, is_meta, need, register
 from stator.tensors.rules.views import on_meta
 
 
@@ -21,7 +21,7 @@ def _dim(dim: Any, rank: int) -> int:
 
 
 def _cat(tensors: Any, dim: int = 0) -> Fresh:
-    need(type(tensors) in (list, tuple) and tensors and all(type(meta) is Meta for meta in tensors))
+    need(type(tensors) in (list, tuple) and tensors and all(is_meta(meta) for meta in tensors))
     dtype = tensors[0].dtype
     need(all(meta.dtype is dtype for meta in tensors))
     joined = [meta for meta in tensors if meta.size != (0,)]  # an empty vector is no part, whatever the others are
@@ -42,7 +42,7 @@ def _may_be_channels_last(meta: Meta) -> bool:
 
 
 def _stack(tensors: Any, dim: int = 0) -> Fresh:
-    need(type(tensors) in (list, tuple) and tensors and all(type(meta) is Meta for meta in tensors))
+    need(type(tensors) in (list, tuple) and tensors and all(is_meta(meta) for meta in tensors))
     first = tensors[0]
     need(all(meta.dtype is first.dtype and meta.size == first.size and is_row_major(meta) for meta in tensors))
     at = _dim(dim, len(first.size) + 1)
@@ -84,14 +84,14 @@ def _position(input: Meta, dim: Any = None, keepdim: bool = False) -> Fresh:
 
 def _gather(input: Meta, dim: int, index: Meta) -> Fresh:
     rank = len(input.size)
-    need(type(index) is Meta and index.dtype is torch.int64 and rank == len(index.size) > 0)
+    need(is_meta(index) and index.dtype is torch.int64 and rank == len(index.size) > 0)
     at = _dim(dim, rank)
     need(all(i == at or index.size[i] <= input.size[i] for i in range(rank)))
     return Fresh(tuple(index.size), input.dtype)
 
 
 def _index_select(input: Meta, dim: int, index: Meta) -> Fresh:
-    need(type(index) is Meta and index.dtype in INTEGERS and len(index.size) == 1 and is_row_major(input))
+    need(is_meta(index) and index.dtype in INTEGERS and len(index.size) == 1 and is_row_major(input))
     at = _dim(dim, len(input.size))
     return Fresh((*input.size[:at], index.size[0], *input.size[at + 1 :]), input.dtype)
 
@@ -102,7 +102,7 @@ _basic = on_meta(operator.getitem)
 def _getitem(input: Meta, index: Any) -> Any:
     """Positions and slices give a view; one integer tensor for each dimension picks elements."""
     parts = index if type(index) is tuple else (index,)
-    if not parts or not all(type(part) is Meta for part in parts):
+    if not parts or not all(is_meta(part) for part in parts):
         need(all(part is None or part is ... or type(part) in (int, slice) for part in parts))
         return _basic(input, index)
     need(len(parts) == len(input.size) and all(part.dtype is torch.int64 and is_row_major(part) for part in parts))

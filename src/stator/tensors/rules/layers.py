@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -140,7 +141,7 @@ def _batch_norm(
     need((running_mean is None) == (running_var is None) and (training or running_mean is not None))
     need(all(m is None or tuple(m.size) == (input.size[1],) for m in (running_mean, running_var, weight, bias)))
     need(all(m is None or not m.requires_grad for m in (running_mean, running_var)))
-    need(not training or input.size.numel() > input.size[1])
+    need(not training or math.prod(input.size) > input.size[1])
     return Fresh(tuple(input.size), dtype, mutated=(1, 2) if training and running_mean is not None else ())
 
 
@@ -159,7 +160,7 @@ def _group_norm(
 ) -> Fresh:
     need(type(eps) is float and type(num_groups) is int and num_groups > 0)
     need(len(input.size) > 2 and is_row_major(input) and input.size[1] % num_groups == 0)
-    need(input.size[0] * input.size.numel() > input.size[0] * input.size[1] * input.size[0])
+    need(input.size[0] * math.prod(input.size) > input.size[0] * input.size[1] * input.size[0])
     need(all(m is None or tuple(m.size) == (input.size[1],) for m in (weight, bias)))
     return Fresh(tuple(input.size), _floats(input, weight, bias))
 

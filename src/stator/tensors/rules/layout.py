@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from stator.tensors.meta import Meta
@@ -28,7 +29,7 @@ def is_definite(meta: Meta) -> bool:
     """Whether no stride is arbitrary because its size is one: FakeTensor and eager disagree about some of those."""
     if 1 not in meta.size or is_row_major(meta):
         return True
-    batch_of_one = 1 not in meta.size[1:] and meta.stride[0] == meta.size.numel()
+    batch_of_one = 1 not in meta.size[1:] and meta.stride[0] == math.prod(meta.size)
     return batch_of_one and is_dense(meta) and not is_contiguous(meta)
 
 

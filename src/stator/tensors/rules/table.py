@@ -2,19 +2,24 @@
 
 A rule is called like the operation itself, with `Meta` for tensors. It returns what comes out, or raises `Decline` (or
 anything else, such as the `TypeError` of arguments it does not know): then FakeTensor is asked.
+
+Sizes, strides and arguments may be symbolic ints. A rule calculates with them as with ints; a comparison that depends
+on the call becomes a guard there and then, or a `Decline` if the value is not known in this call.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import torch
 
 from stator.errors import InternalError
-from stator.tensors.meta import Meta, intern
+from stator.shapes.scalar import TracedInt
+from stator.shapes.symbols import Symbols, number_of
+from stator.tensors.meta import Meta, SymbolicMeta, intern, intern_symbolic
 from stator.tensors.modes import State
 from stator.tensors.plan import Constant, Group, New, Plan, Same
 from stator.tensors.rules.layout import row_major
@@ -42,6 +47,27 @@ def need(condition: object) -> None:
     """Declines unless the condition holds."""
     if not condition:
         raise Decline
+
+
+def is_meta(value: Any) -> bool:
+    """Whether an argument is a tensor."""
+    return isinstance(value, Meta)
+
+
+def hint(value: Any) -> Any:
+    """The same arguments with the values that symbolic ints have in this call."""
+    kind = type(value)
+    if kind is TracedInt:
+        found = value.symbols.unknowns.hint(value.number)
+        need(found is not None)
+        return found
+    if kind in (tuple, list, torch.Size):
+        return (list if kind is list else tuple)(map(hint, value))
+    if kind is slice:
+        return slice(hint(value.start), hint(value.stop), hint(value.step))
+    if kind is dict:
+        return {name: hint(item) for name, item in value.items()}
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,27 +103,47 @@ def register(rule: Rule, functions: Iterable[Any], empty: bool = False) -> None:
 
 
 def answer(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[TracedTensor], state: State
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    tensors: list[TracedTensor],
+    state: State,
+    symbols: Symbols | None = None,
 ) -> Plan | None:
-    """The plan of a call; None when it is not known."""
+    """The plan of a call; None when it is not known. `symbols`: of the symbolic numbers among the arguments."""
     rule = _rules.get(func)
     if rule is None or state.autocast is not None or state.inference:
         return None
-    for traced in tensors:
-        meta = traced._meta
-        if not _is_ordinary(meta) or (0 in meta.size and func not in _take_empty):
-            return None
     try:
+        for traced in tensors:
+            meta = traced._meta
+            if not _is_ordinary(meta) or (func not in _take_empty and 0 in meta.size):
+                return None
         made = rule(*map(_metas, args), **{name: _metas(value) for name, value in kwargs.items()})
-        return _plan(made, kwargs, tensors, state)
+        return _plan(made, kwargs, tensors, state, symbols)
     except Exception:  # also what the rule was not written for
         return None
 
 
 def agree(func: Any, plan: Plan, asked: Plan) -> None:
     """Fails unless a rule and FakeTensor say the same."""
-    if plan != asked:
+    if plan != asked and _settled(plan) != _settled(asked):
         raise InternalError(f"the rule for {func} says {plan}, FakeTensor {asked}")
+
+
+def _settled(value: Any) -> Any:
+    """A plan in which metadata is spelt out, with symbolic numbers by what is known of them now."""
+    if type(value) is SymbolicMeta:
+        settle = value.symbols.unknowns.settled
+        sizes, strides, offset = value.key[:3]
+        return (tuple(map(settle, sizes)), tuple(map(settle, strides)), settle(offset), *value.key[3:])
+    if isinstance(value, Meta):
+        return value.key
+    if type(value) in (tuple, list):
+        return tuple(map(_settled, value))
+    if is_dataclass(value):
+        return type(value), *(_settled(getattr(value, field.name)) for field in fields(value))
+    return value
 
 
 def _is_ordinary(meta: Meta) -> bool:
@@ -114,11 +160,13 @@ def _metas(value: Any) -> Any:
     return value
 
 
-def _plan(made: Any, kwargs: dict[str, Any], tensors: list[TracedTensor], state: State) -> Plan:
+def _plan(
+    made: Any, kwargs: dict[str, Any], tensors: list[TracedTensor], state: State, symbols: Symbols | None
+) -> Plan:
     grad = state.grad and any(traced._meta.requires_grad for traced in tensors)
     kind = type(made)
     if kind is Fresh:
-        new = _fresh(made, grad)
+        new = _fresh(made, grad, symbols)
         if made.mutated:  # positions are those of the rule's parameters
             need(len(set(map(id, tensors))) == len(tensors))
             need(not any(type(value) is TracedTensor for value in kwargs.values()))
@@ -129,21 +177,34 @@ def _plan(made: Any, kwargs: dict[str, Any], tensors: list[TracedTensor], state:
     need(tensors)
     first = tensors[0]._meta
     if kind is View:
-        return Plan(_view(made, first, state.grad), None, (), (), True, False)
+        return Plan(_view(made, first, state.grad, symbols), None, (), (), True, False)
     need(kind is tuple)
-    return Plan(Group(tuple, tuple(_view(item, first, state.grad) for item in made)), None, (), (), True, False)
+    views = tuple(_view(item, first, state.grad, symbols) for item in made)
+    return Plan(Group(tuple, views), None, (), (), True, False)
 
 
-def _fresh(made: Fresh, grad: bool) -> New:
+def _fresh(made: Fresh, grad: bool, symbols: Symbols | None) -> New:
     grad = grad and made.grad and made.dtype.is_floating_point
     size = tuple(made.size)
     stride = row_major(size) if made.stride is None else made.stride
-    return New(intern((size, stride, 0, made.dtype, CPU, grad, not grad, False, False, False)))
+    return New(_interned(size, stride, 0, (made.dtype, CPU, grad, not grad, False, False, False), symbols))
 
 
-def _view(made: View, base: Meta, recording: bool) -> New:
+def _view(made: View, base: Meta, recording: bool, symbols: Symbols | None) -> New:
     """A view made under no_grad claims to require grad like its base, and to be a leaf."""
     grad = base.requires_grad
     leaf = not (grad and recording)
-    key = (made.size, made.stride, base.offset + made.offset, base.dtype, CPU, grad, leaf, False, False, False)
-    return New(intern(key), 0, 0)
+    facts = (base.dtype, CPU, grad, leaf, False, False, False)
+    return New(_interned(made.size, made.stride, base.offset + made.offset, facts, symbols), 0, 0)
+
+
+def _interned(size: Any, stride: Any, offset: Any, facts: tuple[Any, ...], symbols: Symbols | None) -> Meta:
+    if symbols is None:
+        return intern((size, stride, offset, *facts))
+    settled = symbols.unknowns.settled
+    sizes = tuple([settled(number_of(number)) for number in size])
+    strides = tuple([settled(number_of(number)) for number in stride])
+    place = settled(number_of(offset))
+    symbolic = any(type(number) is not int for number in (*sizes, *strides, place))
+    key = (sizes, strides, place, *facts)
+    return intern_symbolic(key, symbols) if symbolic else intern(key)

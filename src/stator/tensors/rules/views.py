@@ -1,4 +1,7 @@
-"""Views: torch's own C++ code computes sizes and strides of tensors without data faster than it can be done here."""
+"""Views: torch's own C++ code computes sizes and strides of tensors without data faster than it can be done here.
+
+With symbolic numbers they are computed in `symbolic_views`, and compared with what C++ says for their values.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ from typing import Any
 
 import torch
 
+from stator.shapes.scalar import TracedInt
 from stator.tensors.meta import Meta
-from stator.tensors.rules.layout import is_contiguous, is_row_major
-from stator.tensors.rules.table import SAME, Fresh, Rule, View, need, register
+from stator.tensors.rules.layout import is_contiguous, is_row_major, row_major
+from stator.tensors.rules.symbolic_views import VIEWS, Copied, Shape
+from stator.tensors.rules.table import SAME, Fresh, Rule, View, hint, is_meta, need, register
 
 _empty_strided = torch.empty_strided
 _META = torch.device("meta")
@@ -26,29 +31,63 @@ _FUNCTIONS = """
 
 
 def on_meta(func: Any) -> Rule:
+    symbolic = VIEWS.get(func.__name__)
+
     def rule(meta: Meta, *args: Any, **kwargs: Any) -> Any:
-        need(type(meta) is Meta)
-        _need_constants(args)
-        _need_constants(tuple(kwargs.values()))
-        with torch._C.DisableTorchFunction():
-            base = _empty_strided(meta.size, meta.stride, dtype=meta.dtype, device=_META)
-            made = func(base, *args, **kwargs)
-            if type(made) is tuple:
-                return tuple(_described(item, base) for item in made)
-            return _described(made, base)
+        need(is_meta(meta))
+        constant = _are_constants(args) and _are_constants(kwargs.values())
+        if constant and type(meta) is Meta:
+            return _run(func, meta.size, meta.stride, meta.dtype, args, kwargs)
+        need(symbolic is not None)
+        assert symbolic is not None
+        size, stride = meta.wrap[:2]
+        known = _run(func, size, stride, meta.dtype, hint(args), hint(kwargs))
+        if known is SAME:
+            need(constant and func.__name__ == "flatten")  # of one dimension: nothing depends on its size
+            return SAME
+        made = symbolic(Shape(tuple(meta.size), meta.stride), *args, **kwargs)
+        if type(made) is list:
+            need(type(known) is tuple and len(known) == len(made))
+            return tuple(_agreed(part, like, meta) for part, like in zip(made, known, strict=True))
+        return _agreed(made, known, meta)
 
     return rule
 
 
-def _need_constants(values: Any) -> None:
-    """Positions and sizes only: a tensor among them would be data."""
+def _run(func: Any, size: Any, stride: Any, dtype: torch.dtype, args: Any, kwargs: Any) -> Any:
+    with torch._C.DisableTorchFunction():
+        base = _empty_strided(size, stride, dtype=dtype, device=_META)
+        made = func(base, *args, **kwargs)
+        if type(made) is tuple:
+            return tuple(_described(item, base) for item in made)
+        return _described(made, base)
+
+
+def _agreed(made: Shape | Copied, known: Any, meta: Meta) -> Any:
+    """A result with symbolic numbers, if it is of the kind and has the values that C++ says."""
+    need(all(size != 0 for size in made.size))
+    if type(made) is Copied:
+        result: Any = Fresh(made.size, meta.dtype, row_major(made.size))
+    else:
+        result = View(made.size, made.stride, made.offset)
+    need(type(result) is type(known) and hint((result.size, result.stride)) == (known.size, known.stride))
+    need(type(result) is Fresh or hint(result.offset) == known.offset)
+    return result
+
+
+def _are_constants(values: Any) -> bool:
+    """Whether all positions and sizes are numbers; declines what is neither: a tensor among them would be data."""
+    constant = True
     for value in values:
         if type(value) in (tuple, list, torch.Size):
-            _need_constants(value)
+            constant &= _are_constants(value)
         elif type(value) is slice:
-            _need_constants((value.start, value.stop, value.step))
+            constant &= _are_constants((value.start, value.stop, value.step))
+        elif type(value) is TracedInt:
+            constant = False
         else:
             need(value is None or value is ... or type(value) is int)
+    return constant
 
 
 def _described(made: torch.Tensor, base: torch.Tensor) -> Any:

@@ -1,0 +1,307 @@
+"""Views with symbolic numbers: the same arithmetic that torch does for numbers, on polynomials.
+
+Each function takes size, stride and offset of the base and the arguments of the operation, and gives those of the
+view (a list of them for several). A comparison that depends on the call becomes a guard.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from stator.shapes.scalar import TracedInt
+from stator.tensors.rules.table import Decline, need
+
+Number = Any  # int or TracedInt
+INTS = (int, TracedInt)
+
+
+class Shape(NamedTuple):
+    """Where the elements of a tensor are."""
+
+    size: tuple[Number, ...]
+    stride: tuple[Number, ...]
+    offset: Number = 0
+
+
+class Copied(NamedTuple):
+    """No view: a contiguous copy of this size."""
+
+    size: tuple[Number, ...]
+
+
+def position(dim: Any, rank: int) -> int:
+    """A dimension counted from the front."""
+    need(type(dim) is int and -rank <= dim < rank)
+    return int(dim) % rank
+
+
+def listed(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Numbers given one by one or as one sequence."""
+    if len(values) == 1 and type(values[0]) in (tuple, list, torch.Size):
+        values = tuple(values[0])
+    need(all(type(value) in INTS for value in values))
+    return values
+
+
+# ---- order of dimensions -----------------------------------------------------------------------------
+
+
+def permute(base: Shape, *dims: Any) -> Shape:
+    rank = len(base.size)
+    order = [position(dim, rank) for dim in listed(dims)]
+    need(sorted(order) == list(range(rank)))
+    return Shape(tuple(base.size[i] for i in order), tuple(base.stride[i] for i in order), base.offset)
+
+
+def transpose(base: Shape, dim0: int, dim1: int) -> Shape:
+    order = list(range(len(base.size)))
+    a, b = position(dim0, len(order)), position(dim1, len(order))
+    need(a != b)
+    order[a], order[b] = b, a
+    return permute(base, order)
+
+
+def t(base: Shape) -> Shape:
+    need(len(base.size) == 2)
+    return transpose(base, 0, 1)
+
+
+# ---- dimensions of one -------------------------------------------------------------------------------
+
+
+def unsqueeze(base: Shape, dim: int) -> Shape:
+    at = position(dim, len(base.size) + 1)
+    step = base.size[at] * base.stride[at] if at < len(base.size) else 1
+    return Shape((*base.size[:at], 1, *base.size[at:]), (*base.stride[:at], step, *base.stride[at:]), base.offset)
+
+
+def squeeze(base: Shape, dim: Any = None) -> Shape:
+    rank = len(base.size)
+    asked = range(rank) if dim is None else [position(dim, rank)]
+    kept = [i for i in range(rank) if i not in asked or base.size[i] != 1]
+    return Shape(tuple(base.size[i] for i in kept), tuple(base.stride[i] for i in kept), base.offset)
+
+
+def expand(base: Shape, *sizes: Any) -> Shape:
+    wanted = listed(sizes)
+    more = len(wanted) - len(base.size)
+    need(more >= 0)
+    size, stride = list(wanted), [0] * len(wanted)
+    for i in reversed(range(len(wanted))):
+        if i < more:
+            own: Number = 1
+            step: Number = size[i + 1] * stride[i + 1] if i + 1 < len(wanted) else 1
+        else:
+            own, step = base.size[i - more], base.stride[i - more]
+        if type(wanted[i]) is int and wanted[i] == -1:
+            need(i >= more)
+            size[i] = own
+        if own == size[i]:
+            size[i], stride[i] = own, step
+        else:
+            need(own == 1 and size[i] >= 0)
+    return Shape(tuple(size), tuple(stride), base.offset)
+
+
+# ---- parts -------------------------------------------------------------------------------------------
+
+
+def select(base: Shape, dim: int, index: Any) -> Shape:
+    need(type(index) in INTS)
+    at = position(dim, len(base.size))
+    length = base.size[at]
+    if index < 0:
+        index = index + length
+    need(0 <= index < length)
+    offset = base.offset + index * base.stride[at]
+    return Shape((*base.size[:at], *base.size[at + 1 :]), (*base.stride[:at], *base.stride[at + 1 :]), offset)
+
+
+def cut(base: Shape, at: int, start: Number, length: Number, step: int = 1) -> Shape:
+    """Some elements of one dimension."""
+    size, stride = list(base.size), list(base.stride)
+    size[at] = length
+    stride[at] = stride[at] * step
+    return Shape(tuple(size), tuple(stride), base.offset + start * base.stride[at])
+
+
+def narrow(base: Shape, dim: int, start: Any, length: Any) -> Shape:
+    need(type(start) in INTS and type(length) in INTS)
+    at = position(dim, len(base.size))
+    whole = base.size[at]
+    if start < 0:
+        start = start + whole
+    need(start >= 0 and length >= 0 and start + length <= whole)
+    return cut(base, at, start, length)
+
+
+def sliced(base: Shape, at: int, part: slice) -> Shape:
+    """What a slice of one dimension is: bounds beyond the ends are the ends."""
+    whole = base.size[at]
+    step = 1 if part.step is None else part.step
+    need(type(step) is int and step > 0)
+    need(all(value is None or type(value) in INTS for value in (part.start, part.stop)))
+    start: Number = 0 if part.start is None else within(part.start, whole)
+    stop: Number = whole if part.stop is None else within(part.stop, whole)
+    need(start <= stop)
+    length = stop - start if step == 1 else (stop - start + (step - 1)) // step
+    return cut(base, at, start, length, step)
+
+
+def within(bound: Number, whole: Number) -> Number:
+    if type(bound) is int and bound == 0:
+        return 0
+    if bound is whole:
+        return bound
+    if bound < 0:
+        bound = bound + whole
+        return bound if bound >= 0 else 0
+    return bound if bound <= whole else whole
+
+
+def getitem(base: Shape, index: Any) -> Shape:
+    parts = index if type(index) is tuple else (index,)
+    need(sum(part is ... for part in parts) <= 1)
+    taken = sum(part is not None and part is not ... for part in parts)
+    need(taken <= len(base.size))
+    shape, at = base, 0
+    for part in parts:
+        if part is ...:
+            at += len(base.size) - taken
+        elif part is None:
+            shape = unsqueeze(shape, at)
+            at += 1
+        elif type(part) in INTS:
+            shape = select(shape, at, part)
+        else:
+            need(type(part) is slice)
+            shape = sliced(shape, at, part)
+            at += 1
+    return shape
+
+
+def split(base: Shape, split_size_or_sections: Any, dim: int = 0) -> list[Shape]:
+    at = position(dim, len(base.size))
+    whole = base.size[at]
+    sections = split_size_or_sections
+    if type(sections) is int:
+        need(type(whole) is int and sections > 0)
+        lengths: list[Number] = [min(sections, whole - start) for start in range(0, whole, sections)]
+    else:
+        lengths = list(listed((sections,)))
+        need(sum(lengths) == whole and all(length >= 0 for length in lengths))
+    found, start = [], 0
+    for length in lengths:
+        found.append(cut(base, at, start, length))
+        start = start + length
+    return found
+
+
+def chunk(base: Shape, chunks: int, dim: int = 0) -> list[Shape]:
+    whole = base.size[position(dim, len(base.size))]
+    need(type(whole) is int and type(chunks) is int and chunks > 0)
+    return split(base, -(-whole // chunks), dim)
+
+
+def unbind(base: Shape, dim: int = 0) -> list[Shape]:
+    whole = base.size[position(dim, len(base.size))]
+    need(type(whole) is int)
+    return [select(base, dim, i) for i in range(whole)]
+
+
+# ---- other groupings ---------------------------------------------------------------------------------
+
+
+def completed(base: Shape, sizes: Sequence[Any]) -> tuple[Number, ...]:
+    """A size in which -1 stands for what is left."""
+    total = math.prod(base.size)
+    open_ = [i for i, size in enumerate(sizes) if type(size) is int and size == -1]
+    need(len(open_) < 2)
+    if not open_:
+        need(math.prod(sizes) == total)
+        return tuple(sizes)
+    rest = math.prod(size for i, size in enumerate(sizes) if i not in open_)
+    need(rest > 0 and total % rest == 0)
+    return tuple(total // rest if i in open_ else size for i, size in enumerate(sizes))
+
+
+def regrouped(base: Shape, sizes: tuple[Number, ...]) -> tuple[Number, ...] | None:
+    """Strides with which the same memory has other sizes; None if it has not. Works on runs of dimensions that lie
+    in memory like one, from the last."""
+    strides: list[Number] = []
+    left = list(sizes)
+    for count, step in _runs(base):
+        covered: Number = 1
+        while left and (covered != count or left[-1] == 1):
+            strides.append(step * covered)
+            covered = covered * left.pop()
+            if type(covered) is int and type(count) is int and covered > count:
+                return None
+        if covered != count:
+            return None
+    return None if left else tuple(reversed(strides))
+
+
+def _runs(base: Shape) -> list[tuple[Number, Number]]:
+    """Number of elements and stride of each run, from the last."""
+    runs: list[tuple[Number, Number]] = []
+    for size, stride in zip(reversed(base.size), reversed(base.stride), strict=True):
+        if runs and (size == 1 or stride == runs[-1][0] * runs[-1][1]):
+            runs[-1] = runs[-1][0] * size, runs[-1][1]
+        else:
+            runs.append((size, stride))
+    return runs
+
+
+def view(base: Shape, *sizes: Any) -> Shape:
+    size = completed(base, listed(sizes))
+    stride = regrouped(base, size)
+    if stride is None:
+        raise Decline
+    return Shape(size, stride, base.offset)
+
+
+def reshape(base: Shape, *sizes: Any, shape: Any = None) -> Shape | Copied:
+    size = completed(base, listed(sizes if shape is None else (*sizes, shape)))
+    stride = regrouped(base, size)
+    return Copied(size) if stride is None else Shape(size, stride, base.offset)
+
+
+def flatten(base: Shape, start_dim: int = 0, end_dim: int = -1) -> Shape | Copied:
+    rank = len(base.size)
+    first, last = position(start_dim, rank), position(end_dim, rank)
+    need(first < last)
+    joined = math.prod(base.size[first : last + 1])
+    return reshape(base, (*base.size[:first], joined, *base.size[last + 1 :]))
+
+
+def unflatten(base: Shape, dim: int, sizes: Any) -> Shape:
+    at = position(dim, len(base.size))
+    inner = completed(Shape((base.size[at],), (1,)), listed((sizes,)))
+    return view(base, (*base.size[:at], *inner, *base.size[at + 1 :]))
+
+
+VIEWS: dict[str, Callable[..., Any]] = {
+    "permute": permute,
+    "transpose": transpose,
+    "swapaxes": transpose,
+    "swapdims": transpose,
+    "t": t,
+    "unsqueeze": unsqueeze,
+    "squeeze": squeeze,
+    "expand": expand,
+    "select": select,
+    "narrow": narrow,
+    "getitem": getitem,
+    "split": split,
+    "chunk": chunk,
+    "unbind": unbind,
+    "view": view,
+    "reshape": reshape,
+    "flatten": flatten,
+    "unflatten": unflatten,
+}
