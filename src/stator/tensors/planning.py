@@ -9,7 +9,7 @@ from stator.tensors.fakes import WatchingMode
 from stator.tensors.modes import State
 from stator.tensors.plan import Plan
 from stator.tensors.propagate import propagate
-from stator.tensors.rules import elementwise, gathering, layers, views  # noqa: F401 (they fill the table)
+from stator.tensors.rules import elementwise, gathering, inplace, layers, views  # noqa: F401 (they fill the table)
 from stator.tensors.rules.table import DEBUG, agree, answer
 from stator.tensors.traced import TracedTensor
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from types import FunctionType
@@ -157,12 +158,15 @@ class Recorder:
         memory = [None if type(v) is torch.SymInt else inputs.place_of(v)[0] for v in self._inputs.names.values()]
         metas = self._inputs.metas
         examples = []
+        sharing = Counter(memory)
         for (name, value), place in zip(self._inputs.names.items(), memory, strict=True):
             meta = metas.get(name)
             if place is None:
                 examples.append(value)
-            elif type(meta) is SymbolicMeta and memory.count(place) == 1:
-                examples.append(make_fake(mode, meta))
+            elif meta is not None and sharing[place] == 1:
+                fake = make_fake(mode, meta)
+                fake._is_param = isinstance(value, torch.nn.Parameter)
+                examples.append(fake)
             else:  # fakes of real tensors share memory as those do
                 if type(meta) is SymbolicMeta:
                     for size in meta.size:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from stator.shapes.scalar import TracedInt
 from stator.tensors.meta import Meta
 from stator.tensors.rules.layout import broadcast, copied, elementwise, is_definite, is_row_major
 from stator.tensors.rules.table import CPU, FLOATS, KNOWN, SAME, Fresh, Rule, is_meta, need, register
@@ -22,6 +23,11 @@ def is_number(value: Any) -> bool:
     """Whether a value is a plain Python number that fits any type."""
     kind = type(value)
     return kind in (float, bool) or (kind is int and -_SMALL < value < _SMALL)
+
+
+def is_operand(value: Any) -> bool:
+    """Whether a value may stand for a tensor in arithmetic."""
+    return is_number(value) or type(value) is TracedInt
 
 
 @functools.cache
@@ -41,12 +47,14 @@ def promoted(a: Any, b: Any) -> torch.dtype:
 
 
 def _kind(operand: Any) -> Any:
-    return (operand.dtype, bool(operand.size)) if is_meta(operand) else type(operand)
+    if is_meta(operand):
+        return operand.dtype, bool(operand.size)
+    return int if type(operand) is TracedInt else type(operand)
 
 
 def _common(*operands: Any, dtype: torch.dtype) -> Fresh:
     metas = [x for x in operands if is_meta(x)]
-    need(metas and all(is_definite(x) if is_meta(x) else is_number(x) for x in operands))
+    need(metas and all(is_definite(x) if is_meta(x) else is_operand(x) for x in operands))
     shape = broadcast([meta.size for meta in metas])
     need(shape is not None)
     assert shape is not None
@@ -56,7 +64,9 @@ def _common(*operands: Any, dtype: torch.dtype) -> Fresh:
 
 def _accepts(a: Any, b: Any) -> None:
     need(is_meta(a) or is_meta(b))
-    need(all(is_meta(x) or is_number(x) for x in (a, b)))
+    need(all(is_meta(x) or is_operand(x) for x in (a, b)))
+    if TracedInt in (type(a), type(b)):  # any value fits
+        need(all(not is_meta(x) or x.dtype in FLOATS or x.dtype is torch.int64 for x in (a, b)))
 
 
 def _arithmetic(a: Any, b: Any) -> Fresh:

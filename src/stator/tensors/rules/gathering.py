@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from typing import Any
 
 import torch
 
+from stator.shapes.scalar import TracedInt
 from stator.tensors.meta import Meta
 from stator.tensors.rules.elementwise import is_number
 from stator.tensors.rules.layout import broadcast, is_row_major
@@ -96,21 +96,31 @@ def _index_select(input: Meta, dim: int, index: Meta) -> Fresh:
     return Fresh((*input.size[:at], index.size[0], *input.size[at + 1 :]), input.dtype)
 
 
-_basic = on_meta(operator.getitem)
+basic = on_meta(operator.getitem)  # positions and slices
 
 
 def _getitem(input: Meta, index: Any) -> Any:
     """Positions and slices give a view; one integer tensor for each dimension picks elements."""
     parts = index if type(index) is tuple else (index,)
     if not parts or not all(is_meta(part) for part in parts):
-        need(all(part is None or part is ... or type(part) in (int, slice) for part in parts))
-        return _basic(input, index)
+        need(all(part is None or part is ... or type(part) in (int, TracedInt, slice) for part in parts))
+        return basic(input, index)
     need(len(parts) == len(input.size) and all(part.dtype is torch.int64 and is_row_major(part) for part in parts))
     need(is_row_major(input) and all(part.size for part in parts))  # a tensor without dimensions is read as a number
     shape = broadcast([part.size for part in index])
     need(shape is not None)
     assert shape is not None
     return Fresh(shape, input.dtype)
+
+
+def _pad(input: Meta, pad: Any, mode: str = "constant", value: Any = None) -> Fresh:
+    need(mode == "constant" and (value is None or is_number(value)) and is_row_major(input))
+    need(type(pad) in (tuple, list) and all(type(n) is int and n >= 0 for n in pad) and any(pad))
+    need(len(pad) % 2 == 0 and len(pad) <= 2 * len(input.size))
+    size = list(input.size)
+    for i in range(len(pad) // 2):
+        size[-1 - i] = size[-1 - i] + pad[2 * i] + pad[2 * i + 1]
+    return Fresh(tuple(size), input.dtype)
 
 
 def _known(dtype: Any, device: Any, default: torch.dtype) -> torch.dtype:
@@ -121,10 +131,10 @@ def _known(dtype: Any, device: Any, default: torch.dtype) -> torch.dtype:
 
 
 def _arange(*bounds: Any, dtype: Any = None, device: Any = None) -> Fresh:
-    need(0 < len(bounds) < 4 and all(type(b) is int and abs(b) < 2**31 for b in bounds))
+    need(0 < len(bounds) < 4 and all(type(b) is TracedInt or (type(b) is int and abs(b) < 2**31) for b in bounds))
     start, end, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
-    need(step != 0)
-    count = math.ceil((end - start) / step)
+    need(type(step) is int and step != 0)
+    count = -((start - end) // step) if step != 1 else end - start
     need(count > 0)
     dtype = _known(dtype, device, torch.int64)
     need(dtype is not torch.bool)
@@ -134,7 +144,7 @@ def _arange(*bounds: Any, dtype: Any = None, device: Any = None) -> Fresh:
 def _sizes(size: tuple[Any, ...]) -> tuple[int, ...]:
     if len(size) == 1 and type(size[0]) in (tuple, list, torch.Size):
         size = tuple(size[0])
-    need(all(type(n) is int and n > 0 for n in size))
+    need(all(type(n) in (int, TracedInt) and n > 0 for n in size))
     return size
 
 
@@ -147,8 +157,9 @@ def _new_filled(input: Meta, *size: Any, dtype: Any = None, device: Any = None) 
 
 
 def _full(size: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> Fresh:
-    need(is_number(fill_value))
-    default = {bool: torch.bool, int: torch.int64}.get(type(fill_value), torch.get_default_dtype())
+    need(is_number(fill_value) or type(fill_value) is TracedInt)
+    kinds = {bool: torch.bool, int: torch.int64, TracedInt: torch.int64}
+    default = kinds.get(type(fill_value), torch.get_default_dtype())
     return Fresh(_sizes((size,)), _known(dtype, device, default))
 
 
@@ -163,6 +174,7 @@ register(_position, [torch.argmax, _T.argmax, torch.argmin, _T.argmin])
 register(_gather, [torch.gather, _T.gather])
 register(_index_select, [torch.index_select, _T.index_select])
 register(_getitem, [operator.getitem])
+register(_pad, [torch.nn.functional.pad])
 register(_arange, [torch.arange])
 register(_filled, [torch.zeros, torch.ones])
 register(_full, [torch.full])

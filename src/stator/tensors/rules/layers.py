@@ -218,9 +218,10 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Fresh:
-    """Only what the fused kernel of the CPU takes: its result lies in memory as the query does."""
+    """The fused kernel of the CPU, whose result lies in memory as the query does; or products of matrices where that
+    cannot be: random numbers, and a mask that has a gradient."""
     dtype = _floats(query, key, value)
-    need(torch._C._get_flash_sdp_enabled() and type(dropout_p) is float and dropout_p == 0.0)
+    need(torch._C._get_flash_sdp_enabled() and type(dropout_p) is float and 0.0 <= dropout_p < 1.0)
     need(type(is_causal) is bool and (scale is None or type(scale) is float) and type(enable_gqa) is bool)
     need(len(query.size) == len(key.size) == len(value.size) == 4 and key.size == value.size)
     batch, heads, length, width = query.size
@@ -228,10 +229,13 @@ def _attention(
     need((key.size[1] == heads or (enable_gqa and heads % key.size[1] == 0)) and is_definite(query))
     need(all(meta.stride[3] == 1 for meta in (query, key, value)))
     if attn_mask is not None:
-        need(not is_causal and not attn_mask.requires_grad and len(attn_mask.size) == 4)
+        need(not is_causal and len(attn_mask.size) == 4)
         need(attn_mask.dtype is torch.bool or attn_mask.dtype is dtype)
         full = (batch, heads, length, key.size[2])
         need(broadcast([attn_mask.size, full]) == full and attn_mask.size[2:] == full[2:])
+    if dropout_p > 0.0 or (attn_mask is not None and attn_mask.requires_grad):
+        need(length != 1 and width != 1)  # see _matmul
+        return Fresh((batch, heads, length, width), dtype, pure=dropout_p == 0.0)
     return Fresh((batch, heads, length, width), dtype, copied(query), pure=False)
 
 

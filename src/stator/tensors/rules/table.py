@@ -91,6 +91,13 @@ class View:
     offset: int  # further on in the memory
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The first tensor, with other data; autograd is not involved."""
+
+    nothing: bool = False  # the call returns None
+
+
 SAME = Same(0)  # the very object that came in first
 
 
@@ -175,6 +182,9 @@ def _plan(
     if kind is Same or kind is Constant:
         return Plan(made, None, (), (), True, True)
     need(tensors)
+    if kind is Written:
+        need(not grad and len(set(map(id, tensors))) == len(tensors))
+        return Plan(Constant(None) if made.nothing else SAME, None, (), (0,), False, False)
     first = tensors[0]._meta
     if kind is View:
         return Plan(_view(made, first, state.grad, symbols), None, (), (), True, False)
