@@ -122,6 +122,8 @@ def make_function(f: Frame, flags: int) -> None:
     if module is not UNBOUND:
         function.__module__ = module
     f.world.inside_function(function)
+    if closure:
+        f.world.know_closure(f.function)  # cells that the new function shares have their place there
     f.stack.append(function)
 
 

@@ -78,6 +78,18 @@ def _or_none(value: Any) -> Any:
     return None if value is None else 0
 
 
+def _compared(func: Any, args: Any, kwargs: Any) -> Call | None:
+    """A comparison casts the number to the dtype in which it is made."""
+    if len(args) != 2 or kwargs or _is_tensor(args[0]) == _is_tensor(args[1]):
+        return None
+    if not _is_tensor(args[0]) and func not in OPERATORS:
+        return None
+    wanted = _result_type(args[0] if _is_tensor(args[0]) else args[1], 1.0)
+    if not wanted.is_floating_point:
+        return None
+    return func, tuple(arg.tensor(wanted) if type(arg) is TracedFloat else arg for arg in args), {}
+
+
 def _reciprocal(func: Any, args: Any, kwargs: Any) -> Call | None:
     """`number / tensor` is a product with the reciprocal."""
     if kwargs or len(args) != 2:
@@ -215,9 +227,9 @@ _QUOTIENTS = (operator.truediv, torch.Tensor.__rtruediv__, torch.Tensor.__rdiv__
 _BASES = (operator.pow, torch.Tensor.__rpow__)  # of the number: `number ** tensor`
 _PLAIN = (
     "add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "truediv", "floordiv",
-    "floor_divide", "mod", "remainder", "fmod", "eq", "ne", "lt", "le", "gt", "ge", "greater", "greater_equal", "less",
-    "less_equal", "not_equal", "copysign", "xlogy", "clamp_min", "clamp_max",
+    "floor_divide", "mod", "remainder", "fmod", "copysign", "xlogy", "clamp_min", "clamp_max",
 )  # fmt: skip
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "greater", "greater_equal", "less", "less_equal", "not_equal")
 _ALIASES = {
     "__add__": "add", "__radd__": "add", "__iadd__": "add_", "__sub__": "sub", "__isub__": "sub_", "__mul__": "mul",
     "__rmul__": "mul", "__imul__": "mul_", "__truediv__": "div", "__itruediv__": "div_", "__mod__": "remainder",
@@ -258,6 +270,7 @@ def _register() -> None:
     _add(_scaled, *SCALED)
     _add(_weighted, *_calls("lerp"))
     _add(_binary, *_calls(*_PLAIN))
+    _add(_compared, *_calls(*_COMPARISONS))
     _add(_filled, *_calls("fill", "masked_fill"))
     _add(_chosen, torch.where)
     _add(_made, torch.tensor, torch.as_tensor, torch.scalar_tensor, torch.asarray)

@@ -1,0 +1,96 @@
+"""Operations that take a symbolic float give what they give for the float, to the last bit, for every dtype."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import stator
+from stator.shapes.floats import TracedFloat
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64)
+VALUES = (0.3, 0.7, 2.0, 0.5, -1.0, 0.1234567890123)
+
+ROWS = {
+    "operators": lambda x, y, s: (x + s, s + x, x - s, s - x, x * s, s * x, x / s, s / x),
+    "more operators": lambda x, y, s: (x % s, s % x, x // s, s // (x + 9), abs(s) ** x.abs()),
+    "powers": lambda x, y, s: (x.abs() ** s, x.abs().pow(s), torch.pow(x.abs(), s), torch.float_power(x.abs(), s)),
+    "functions": lambda x, y, s: (torch.add(x, s), torch.sub(x, s), torch.mul(x, s), torch.div(x, s), x.fmod(s)),
+    "comparisons": lambda x, y, s: (x < s, x >= s, s > x, x == s, x.ne(s), torch.gt(x, s)),
+    "where": lambda x, y, s: (torch.where(x > 0, x, s), torch.where(x > 0, s, y), torch.where(x > 0, s, 0.0)),
+    "clamp": lambda x, y, s: (x.clamp(min=s), x.clamp(max=s), x.clamp(-1.0, s), torch.clamp(x, s, 5.0), x.clip(s)),
+    "bounds": lambda x, y, s: (x.clamp_min(s), torch.clamp_max(x, s)),
+}
+FLOATING = {
+    "fill": lambda x, y, s: (x.clone().fill_(s), x.masked_fill(x > 0, s), torch.full_like(x, s), x.new_full((2,), s)),
+    "made": lambda x, y, s: (torch.tensor(s), torch.full((2, 3), s), torch.as_tensor(s), torch.tensor(s, dtype=x.dtype)),
+    "alpha": lambda x, y, s: (x.add(y, alpha=s), torch.sub(x, y, alpha=s), x.sub(y, alpha=-s)),
+    "fused": lambda x, y, s: (x.addcmul(y, y, value=s), torch.addcdiv(x, y, x, value=s)),
+    "lerp": lambda x, y, s: (x.lerp(y, s), torch.lerp(x, y, weight=s)),
+    "activations": lambda x, y, s: (F.leaky_relu(x, s), F.elu(x, s), F.softplus(x, abs(s)), F.hardtanh(x, -1.0, s)),
+    "in place": lambda x, y, s: (
+        x.clone().add_(s).mul_(s).sub_(s).div_(s),
+        x.clone().add_(y, alpha=s).addcmul_(y, y, value=s).addcdiv_(y, x, value=s).lerp_(y, s),
+        x.abs().pow_(s).clamp_(max=s),
+    ),
+    "foreach": lambda x, y, s: (
+        torch._foreach_add([x, y], [y, x], alpha=s),
+        torch._foreach_mul([x, y], s),
+        torch._foreach_div([x, y], [s, 2 * s]),
+        torch._foreach_addcdiv([x, y], [y, x], [x, y], [s, s * 0.5]),
+        torch._foreach_lerp([x, y], [y, x], s),
+        torch._foreach_pow([x.abs(), y.abs()], s),
+    ),
+}
+
+
+def tensors(dtype, shape, seed):
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(2):
+        made = torch.randn(shape, generator=generator, dtype=torch.float64) * 3
+        yield made.to(dtype) if dtype.is_floating_point else made.round().add(made.sign()).to(dtype)
+
+
+def run(program, many, values=VALUES):
+    """Bit for bit what eager gives, in two compilations."""
+
+    def everything(many, s):
+        return [program(x, y, s) for x, y in many]
+
+    compiled = stator.compile(everything, backend="eager", fullgraph=True)
+    for value in values:
+        torch.testing.assert_close(compiled(many, value), everything(many, value), rtol=0, atol=0, equal_nan=True)
+    assert len(compiled.entries()) == 2
+
+
+def of(dtypes):
+    return [tuple(tensors(dtype, shape, 7)) for dtype in dtypes for shape in ((), (19,))]
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_all_dtypes(name):
+    run(ROWS[name], of(DTYPES))
+
+
+@pytest.mark.parametrize("name", FLOATING)
+def test_floating_dtypes(name):
+    run(FLOATING[name], of(DTYPES[:4]))
+
+
+def test_rounding():
+    def program(x, y, s):
+        return torch.div(x, s, rounding_mode="floor"), torch.div(x, s, rounding_mode="trunc")
+
+    run(program, of((torch.float32, torch.float64, torch.int64)))
+
+
+def test_layers():
+    def program(x, y, s):
+        return F.layer_norm(x, (5,), eps=abs(s)), F.rms_norm(x, (5,), eps=abs(s))
+
+    run(program, [tuple(tensors(torch.float32, (3, 5), 1))])
+
+
+def test_a_symbol_is_seen_as_a_float_by_python():
+    assert isinstance(TracedFloat(None, 0.5, None, ()), float)
