@@ -9,7 +9,7 @@ import torch
 from torch.utils._pytree import GetAttrKey, MappingKey, SequenceKey
 
 from stator.errors import ConstraintViolation
-from stator.export.dims import Linear, Shapes, Wanted
+from stator.exporting.dims import Linear, Shapes, Wanted
 from stator.guards import path as paths
 from stator.guards.path import Path
 from stator.shapes.expressions import NoForm, fold
@@ -43,6 +43,7 @@ class NamedSymbols(Symbols):
 
     def __init__(self, origin: Callable[[], Any], shapes: Shapes, report: Callable[[NamedSymbols], None]) -> None:
         super().__init__(origin)
+        self.env.approximate = True  # as torch.export has it
         self.shapes = shapes
         self.report = report
         self.seen: list[tuple[Wanted, Any]] = []  # each size that varies, and the symbol for it

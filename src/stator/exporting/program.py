@@ -10,10 +10,10 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from stator.errors import InvalidArgument
-from stator.export import dims
-from stator.export.capture import capture
-from stator.export.module import Program
-from stator.export.symbols import number_paths
+from stator.exporting import dims
+from stator.exporting.capture import capture
+from stator.exporting.module import Program
+from stator.exporting.symbols import number_paths
 from stator.report.explain import uncompiled
 from stator.runtime.capture import Call
 

@@ -11,8 +11,8 @@ from torch import fx, nn
 from torch.fx.traceback import preserve_node_meta
 from torch.utils import _pytree as pytree
 
-from stator.export.capture import Captured
-from stator.export.outside import refusal
+from stator.exporting.capture import Captured
+from stator.exporting.outside import refusal
 from stator.guards.path import ARG, Path
 from stator.guards.relation import INT
 
