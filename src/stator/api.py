@@ -183,7 +183,7 @@ def export(
     Raises `stator.Unsupported` where the program cannot be captured whole or changes something outside that is no
     buffer, and `stator.ConstraintViolation` where it demands more of a size than its `Dim` says.
     """
-    from .export import program  # the compiler and torch.export: not before something is exported
+    from .exporting import program  # the compiler and torch.export: not before something is exported
 
     return program.export(model, args, kwargs, dynamic_shapes, prefer_deferred_runtime_asserts_over_guards)
 

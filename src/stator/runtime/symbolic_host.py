@@ -103,7 +103,7 @@ KEEPING_TYPES = frozenset(
 )
 KEEPING_OWNERS = frozenset({list, tuple, dict, set, TracedTensor, torch.Size})
 KEEPING = frozenset(
-    {max, min, sum, abs, round, sorted, any, all, iter, next, id, callable, divmod, math.prod, math.floor, math.ceil}
+    {len, max, min, sum, abs, round, sorted, any, all, iter, next, id, callable, divmod, math.prod, math.floor, math.ceil}
 )
 SURFACE = frozenset({len, isinstance})  # what is in their arguments is none of their business
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)

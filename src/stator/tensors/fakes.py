@@ -44,7 +44,22 @@ class WatchingMode(FakeTensorMode):
             for tensor in value if isinstance(value, (list, tuple)) else (value,):
                 if isinstance(tensor, torch.Tensor):
                     self.written.add(storage_of(tensor))
-        return super().__torch_dispatch__(func, types, args, kwargs)
+        env = self.shape_env
+        if env is None or func not in _CONVOLUTIONS or not (env.approximate or _one_backend(args[1])):
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        env.choosing = True
+        try:
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        finally:
+            env.choosing = False
+
+
+_CONVOLUTIONS = frozenset({torch.ops.aten.convolution.default, torch.ops.aten._convolution.default})
+
+
+def _one_backend(weight: Any) -> bool:
+    """Whether torch, which asks for more than 16 rows when it chooses code for a convolution, takes the same anyway."""
+    return torch.get_num_threads() > 1 or any(size != 1 for size in weight.shape[-2:])
 
 
 @functools.cache

@@ -63,7 +63,7 @@ class Namespace:
         self.values: dict[Any, Any] = {}
         self.before: dict[Any, Any] = {}
         self.absent: Names = set()
-        self.touched: dict[Any, None] = {}  # names written, in first-write order
+        self.touched: dict[Any, Any] = {}  # names written, in first-write order, and where
         self.removed: Names = set()  # names deleted at some time: set again, they come last
         self.full = False
 
@@ -94,7 +94,8 @@ class Namespace:
         return self.path.fields() if self.by_attribute else self.path
 
     def set(self, name: Any, value: Any) -> None:
-        self.touched[name] = None
+        if name not in self.touched:
+            self.touched[name] = self.world.origin()
         if self.full:
             self.world.settled(value)
         if value is UNBOUND:

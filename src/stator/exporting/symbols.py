@@ -9,7 +9,7 @@ import torch
 from torch.utils._pytree import GetAttrKey, MappingKey, SequenceKey
 
 from stator.errors import ConstraintViolation
-from stator.export.dims import Linear, Shapes, Wanted
+from stator.exporting.dims import Linear, Shapes, Wanted
 from stator.guards import path as paths
 from stator.guards.path import Path
 from stator.shapes.expressions import NoForm, fold
@@ -23,7 +23,7 @@ class Named(Policy):
     __slots__ = ("numbers", "wanted")
 
     def __init__(self, shapes: Shapes, numbers: set[Path]) -> None:
-        super().__init__(None)
+        super().__init__(None, [None])  # something is symbolic
         self.wanted = {id(leaf.value): leaf for leaf in shapes.leaves if leaf.dims}
         self.numbers = numbers
 
@@ -43,6 +43,7 @@ class NamedSymbols(Symbols):
 
     def __init__(self, origin: Callable[[], Any], shapes: Shapes, report: Callable[[NamedSymbols], None]) -> None:
         super().__init__(origin)
+        self.env.approximate = True  # as torch.export has it
         self.shapes = shapes
         self.report = report
         self.seen: list[tuple[Wanted, Any]] = []  # each size that varies, and the symbol for it
@@ -53,10 +54,10 @@ class NamedSymbols(Symbols):
     def _size(self, path: Path, dim: int, value: int, bounds: Any) -> Any:
         name = bounds.name
         known = self.roots.get(name.root) if name is not None and name.is_plain else None
-        made = self.symint(known) if known is not None else super()._size(path, dim, value, bounds)
+        made = self.unknowns.of(known) if known is not None else super()._size(path, dim, value, bounds)
         if type(made) is int:
             return made
-        symbol = made.node.expr
+        symbol = self.unknowns.expr(made)
         self.seen.append((bounds, symbol))
         if name is not None and known is None:
             self._relate(name, symbol)

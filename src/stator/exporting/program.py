@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from stator.errors import InvalidArgument
-from stator.export import dims
-from stator.export.capture import capture
-from stator.export.module import Program
-from stator.export.symbols import number_paths
+from stator.errors import ConstraintViolation, InvalidArgument
+from stator.exporting import dims
+from stator.exporting.capture import capture
+from stator.exporting.module import Program
+from stator.exporting.symbols import number_paths
 from stator.report.explain import uncompiled
 from stator.runtime.capture import Call
 
@@ -38,15 +39,28 @@ def export(
     names = parameter_names(bound.signature, args, kwargs)
     positions = {name: i for i, name in reversed(list(enumerate(names)))}
     captured = capture(call, shapes, number_paths(shapes, positions), root, names)
-    program = Program(captured, root, bound.signature)
-    return torch.export.export(
-        program.module,
-        args,
-        kwargs,
-        dynamic_shapes=shapes.spec(),
-        strict=False,
-        prefer_deferred_runtime_asserts_over_guards=prefer_deferred_runtime_asserts_over_guards,
-    )
+    signature, spec = bound.flat(shapes.spec())
+    program = Program(captured, root, signature)
+    try:
+        return torch.export.export(
+            program.module,
+            args,
+            kwargs,
+            dynamic_shapes=spec if shapes.dynamic else None,
+            strict=False,
+            prefer_deferred_runtime_asserts_over_guards=prefer_deferred_runtime_asserts_over_guards,
+        )
+    except Exception as error:
+        if "Constraints violated" not in str(error):
+            raise
+        raise ConstraintViolation(in_words(str(error))) from error
+
+
+def in_words(text: str) -> str:
+    """What torch says about sizes, with them as the user knows them."""
+    text = re.sub(r"L\['(\w+)'\]((?:\[[^\]]*\]|\.(?!size\()\w+)*)\.size\(\)\[(\d+)\]", r"\1\2.shape[\3]", text)
+    rows = [line for line in text.split("\n\nThe error above")[0].splitlines()[1:] if line.strip()]
+    return "\n".join(["dynamic_shapes promises more than the program can do:", *rows])
 
 
 def check_arguments(model: Any, args: Any, kwargs: Any) -> None:
@@ -85,16 +99,11 @@ def module_of(model: Any) -> nn.Module | None:
     return owner if isinstance(owner, nn.Module) else None
 
 
-def parameter_names(signature: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+def parameter_names(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
     """The name of the parameter that takes each value of the call; values of `*args` are named by number."""
+    rows = list(signature.parameters.values())
     names: list[str] = []
-    rows = list(signature.parameters.values()) if signature is not None else []
     for i in range(len(args)):
-        row = rows[min(i, len(rows) - 1)] if rows else None
-        if row is None:
-            names.append(f"arg{i}")
-        elif row.kind is row.VAR_POSITIONAL:
-            names.append(f"{row.name}[{i - rows.index(row)}]")
-        else:
-            names.append(row.name)
+        row = next((row for row in rows if row.kind is row.VAR_POSITIONAL), rows[i]) if i >= len(rows) else rows[i]
+        names.append(f"{row.name}[{i - rows.index(row)}]" if row.kind is row.VAR_POSITIONAL else row.name)
     return [*names, *kwargs]

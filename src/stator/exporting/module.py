@@ -11,8 +11,10 @@ from torch import fx, nn
 from torch.fx.traceback import preserve_node_meta
 from torch.utils import _pytree as pytree
 
-from stator.export.capture import Captured
-from stator.export.outside import refusal
+from stator.errors import InvalidArgument
+from stator.exporting.capture import Captured
+from stator.exporting.dims import PRIMITIVES
+from stator.exporting.outside import refusal
 from stator.guards.path import ARG, Path
 from stator.guards.relation import INT
 
@@ -37,7 +39,7 @@ def mirror(module: nn.Module, known: dict[int, nn.Module] | None = None) -> nn.M
 class Program:
     """Finds everything that the captured program needs in a module and in the arguments of a call."""
 
-    def __init__(self, captured: Captured, root: nn.Module | None, signature: inspect.Signature | None) -> None:
+    def __init__(self, captured: Captured, root: nn.Module | None, signature: inspect.Signature) -> None:
         self.captured = captured
         self.root = root
         call = captured.call
@@ -147,6 +149,7 @@ class Program:
             value = value.detach() if value.requires_grad else value
             getattr(self.module.get_submodule(owner), last).copy_(value)
         self.assigned.clear()
+        check_result(result)
         return result
 
     def run(self, *inputs: Any) -> Any:
@@ -165,20 +168,30 @@ class Program:
             torch._check(condition.holds(read))
 
 
+def check_result(result: Any) -> None:
+    """Says which part of the result cannot be one of an exported program."""
+    for keys, part in pytree.tree_flatten_with_path(result)[0]:
+        if not isinstance(part, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool, *PRIMITIVES)):
+            where = f"`result{pytree.keystr(keys)}`" if keys else "the result"
+            raise InvalidArgument(
+                f"{where} is a {type(part).__qualname__}, which an exported program cannot return: register the class "
+                f"with torch.utils._pytree.register_pytree_node (a dataclass with torch.export.register_dataclass), "
+                f"or return its parts"
+            )
+
+
 MEMBERS = frozenset({"_parameters", "_buffers", "_modules"})
 
 
-def make_module(root: nn.Module | None, signature: inspect.Signature | None, run: Callable[..., Any]) -> nn.Module:
+def make_module(root: nn.Module | None, signature: inspect.Signature, run: Callable[..., Any]) -> nn.Module:
     """A module with the signature of the original and the members of `root`, whose forward is `run`."""
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         return run(*args, **kwargs)
 
-    if signature is not None:
-        first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-        rest = [p.replace(kind=p.POSITIONAL_OR_KEYWORD) if p.kind is p.POSITIONAL_ONLY else p
-                for p in signature.parameters.values() if p.name != "self"]  # fmt: skip
-        vars(forward)["__signature__"] = inspect.Signature([first, *rest])
+    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    rest = [row.replace(name=f"{row.name}_") if row.name == "self" else row for row in signature.parameters.values()]
+    vars(forward)["__signature__"] = inspect.Signature([first, *rest])
     kind = type(root) if root is not None else nn.Module
     names = {"forward": forward, "__module__": kind.__module__, "__qualname__": kind.__qualname__}
     made = type(kind.__name__, (nn.Module,), names)()

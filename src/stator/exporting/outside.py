@@ -109,6 +109,8 @@ class ProgramAssembly(Assembly):
         if prefix is not None:
             self._buffer(prefix + name, namespace.before.get(name), value)
             return
+        if self._is_real(namespace.real.get(name, UNBOUND), value):
+            return  # set, and set back
         owner, origin = namespace.owner, namespace.touched.get(name)
         if isinstance(owner, ModuleType) or owner is namespace.real:
             raise refusal(f"it sets the global variable {name!r} of {_module(namespace.real)}", origin)
@@ -116,6 +118,10 @@ class ProgramAssembly(Assembly):
         if isinstance(owner, torch.nn.Module) and type(value) is TracedTensor:
             raise refusal(f"it sets {what}, which is no buffer: register it with register_buffer({name!r}, ...)", origin)
         raise refusal(f"it sets {what}", origin)
+
+    def _is_real(self, real: Any, value: Any) -> bool:
+        record = self.host.records.get(id(value))
+        return real is (record.obj if record is not None and record.inner is value else value)
 
     @contextmanager
     def noting(self, emitter: Emitter, record: Any) -> Iterator[None]:

@@ -12,10 +12,10 @@ from torch import fx, nn
 
 from stator import _frames
 from stator.errors import Again, Location, StatorError
-from stator.export.dims import Shapes
-from stator.export.outside import ProgramAssembly, describer
-from stator.export.report import check
-from stator.export.symbols import Condition, Named, NamedSymbols
+from stator.exporting.dims import Shapes
+from stator.exporting.outside import ProgramAssembly, describer
+from stator.exporting.report import check
+from stator.exporting.symbols import Condition, Named, NamedSymbols
 from stator.graph.module import operation_names
 from stator.guards.path import Path
 from stator.options import Options
@@ -42,6 +42,20 @@ class Where(Stack):
         return "\n".join(f'  File "{p.file}", line {p.lineno}, in {p.function}\n    {p.text.strip()}' for p in places)
 
 
+class Origin(tuple[Any, int]):
+    """The innermost instruction, as everywhere; and those that lead there, innermost first."""
+
+    stack: list[tuple[Any, int]]
+
+    def __new__(cls, frame: Any) -> Origin:
+        self = super().__new__(cls, (frame.code, frame.lasti))
+        self.stack = []
+        while frame is not None:
+            self.stack.append((frame.code, frame.lasti))
+            frame = frame.outer
+        return self
+
+
 CALLING = frozenset({nn.Module._wrapped_call_impl.__code__, nn.Module._call_impl.__code__})
 
 
@@ -59,6 +73,10 @@ class ProgramHost(TensorHost):
 
     def make_symbols(self) -> NamedSymbols:
         return NamedSymbols(self.origin, self.shapes, check)
+
+    def origin(self) -> Any:
+        frame = _frames.top_frame()
+        return None if frame is None else Origin(frame)
 
     def load_method(self, f: Any, obj: Any, name: str) -> Any:
         if name == "forward" and id(obj) in self.names:

@@ -69,8 +69,23 @@ class Leaf:
 class Call(NamedTuple):
     """The arguments by the name of the parameter."""
 
-    signature: inspect.Signature | None
+    signature: inspect.Signature
     arguments: dict[str, Any]
+
+    def flat(self, values: dict[str, Any]) -> tuple[inspect.Signature, dict[str, Any]]:
+        """Signature and values by name without `*args` and `**kwargs`: a parameter for each of their parts."""
+        rows, flat = [], {}
+        for name, row in self.signature.parameters.items():
+            if row.kind is row.VAR_POSITIONAL:
+                parts = {f"{name}_{i}": value for i, value in enumerate(values.get(name, ()))}
+            elif row.kind is row.VAR_KEYWORD:
+                parts = dict(values.get(name, {}))
+            else:
+                parts = {name: values[name]} if name in values else {}
+            kind = row.KEYWORD_ONLY if row.kind in (row.VAR_KEYWORD, row.KEYWORD_ONLY) else row.POSITIONAL_OR_KEYWORD
+            rows += [inspect.Parameter(part, kind) for part in parts]
+            flat |= parts
+        return inspect.Signature(rows), flat
 
 
 def bind(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
@@ -78,8 +93,10 @@ def bind(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     function = function.forward if isinstance(function, torch.nn.Module) else function
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return Call(None, {f"arg{i}": arg for i, arg in enumerate(args)} | kwargs)
+    except (TypeError, ValueError):  # of a function made in C
+        names = [*(f"arg{i}" for i in range(len(args))), *kwargs]
+        kinds = [inspect.Parameter.POSITIONAL_OR_KEYWORD] * len(args) + [inspect.Parameter.KEYWORD_ONLY] * len(kwargs)
+        signature = inspect.Signature([inspect.Parameter(*row) for row in zip(names, kinds, strict=True)])
     try:
         return Call(signature, dict(signature.bind(*args, **kwargs).arguments))
     except TypeError as error:
@@ -99,9 +116,10 @@ class Shapes:
     def dynamic(self) -> bool:
         return any(leaf.dims or leaf.number for leaf in self.leaves)
 
-    def spec(self) -> Any:
-        """`dynamic_shapes` for torch: complete, in the structure of the arguments; None if all is static."""
-        return pytree.tree_map(lambda leaf: leaf.given, self.tree) if self.dynamic else None
+    def spec(self) -> dict[str, Any]:
+        """`dynamic_shapes` for torch: complete, in the structure of the arguments."""
+        given: dict[str, Any] = pytree.tree_map(lambda leaf: leaf.given, self.tree)
+        return given
 
     # ---- walking over arguments and specification at once ---------------------------------------
 
