@@ -179,6 +179,9 @@ FUSED = _forms("addcmul", "addcdiv")
 CAST = _forms("lerp", "fill", "masked_fill")  # the last argument may be a 0-d tensor of the same type
 
 
+FROM_DATA = {torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor}  # see tensors.from_data
+
+
 def scalar_for(operand: Any, number: TracedFloat) -> Any:
     """The scalar as a tensor that meets `operand` as the float would: it decides no dtype and loses no digits."""
     meta = operand._meta
@@ -193,6 +196,8 @@ def scalar_for(operand: Any, number: TracedFloat) -> Any:
 
 def tensorised(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments in which symbolic floats are tensors where the operation takes them, and constants elsewhere."""
+    if func in FROM_DATA:
+        return args, kwargs
     rule = next((rule for table, rule in _RULES if func in table), None)
     if rule is not None:
         args, kwargs = rule(func, args, kwargs)

@@ -19,6 +19,8 @@ class WatchingMode(FakeTensorMode):
 
     def __init__(self, shape_env: Any = None) -> None:
         super().__init__(allow_non_fake_inputs=False, shape_env=shape_env)
+        if shape_env is not None:
+            self.cache_enabled = False  # keys and checks with symbols cost more than what is found again
         self.watch()
 
     def dispatcher(self) -> Any:
@@ -44,7 +46,40 @@ class WatchingMode(FakeTensorMode):
             for tensor in value if isinstance(value, (list, tuple)) else (value,):
                 if isinstance(tensor, torch.Tensor):
                     self.written.add(storage_of(tensor))
+        if func in CONVOLUTIONS and self.shape_env is not None:
+            return self._convolution(func, types, args, kwargs)
         return super().__torch_dispatch__(func, types, args, kwargs)
+
+    def _convolution(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """torch asks how it is going to be computed, which does not change their layout if the inputs are dense."""
+        place = CONVOLUTIONS[func]
+        image, weight = args[place : place + 2]
+        stay = (image.dim() == 3 or _is_dense(image)) and _is_dense(weight)
+        with self.shape_env.suppress_guards() if stay else nullcontext():
+            result = super().__torch_dispatch__(func, types, args, kwargs)
+        if stay and place == 0:
+            _check_convolution(*args)
+        return result
+
+
+def _is_dense(tensor: Any) -> bool:
+    return tensor.is_contiguous() or (tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last))
+
+
+CONVOLUTIONS = {torch.ops.aten.convolution.default: 0, torch.ops.aten.convolution_backward.default: 1}
+
+
+def _check_convolution(
+    image: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, _: Any, groups: int
+) -> None:
+    """What must hold of the sizes for a convolution to be possible."""
+    torch._check(image.shape[1] == (weight.shape[0] if transposed else weight.shape[1] * groups))
+    if bias is not None:
+        torch._check(bias.shape[0] == (weight.shape[1] * groups if transposed else weight.shape[0]))
+    if not transposed:
+        for i, (size, kernel) in enumerate(zip(image.shape[2:], weight.shape[2:], strict=True)):
+            pad, step = (values[i if len(values) > 1 else 0] for values in (padding, dilation))
+            torch._check(size + 2 * pad >= step * (kernel - 1) + 1)
 
 
 @functools.cache
