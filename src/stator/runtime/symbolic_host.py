@@ -102,7 +102,8 @@ KEEPING_TYPES = frozenset(
 )
 KEEPING_OWNERS = frozenset({list, tuple, dict, set, TracedTensor, torch.Size})
 KEEPING = frozenset(
-    {len, max, min, sum, abs, round, sorted, any, all, iter, next, id, callable, divmod, math.prod, math.floor, math.ceil}
+    {len, max, min, sum, abs, round, sorted, any, all, iter, next, id, callable, divmod}
+    | {math.prod, math.floor, math.ceil}
 )
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 KEEPING_MODULES = frozenset({"_operator", "_functools", "itertools", "_collections"})
