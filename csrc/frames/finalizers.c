@@ -19,9 +19,18 @@ static int needs_span(void) {
     return stator_thread.capturing && !stator_thread.armed && stator_thread.top && !stator_thread.abandoned;
 }
 
+/* Plain generators that the captured program made bear a mark, in a field that only other kinds use; stator and torch
+   make and drop a lot of them too. */
+void stator_mark_generator(PyObject *generator) {
+    if (PyGen_CheckExact(generator)) {
+        ((PyGenObject *)generator)->gi_hooks_inited = 1;
+    }
+}
+
 static void finalize_generator(PyObject *generator) {
     PyGenObject *gen = (PyGenObject *)generator;
-    if (needs_span() && gen->gi_frame_state == FRAME_SUSPENDED && !stator_skip_code(gen->gi_code)) {
+    int inside = !PyGen_CheckExact(generator) || gen->gi_hooks_inited;
+    if (inside && needs_span() && gen->gi_frame_state == FRAME_SUSPENDED && !stator_skip_code(gen->gi_code)) {
         finalize_in_span(_PyGen_Finalize, generator);
     } else {
         _PyGen_Finalize(generator);

@@ -63,6 +63,7 @@ int stator_frame_ready(PyObject *module);
 int stator_note_classes(int change);
 int stator_slots_ready(PyObject *module);
 int stator_finalizers_ready(PyObject *module);
+void stator_mark_generator(PyObject *generator);
 void stator_watch_finalizer(PyTypeObject *type);
 void stator_unwatch_finalizer(PyTypeObject *type);
 int stator_identities_ready(PyObject *module);

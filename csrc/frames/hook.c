@@ -184,6 +184,9 @@ static PyObject *hook(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag
             Py_CLEAR(made);
         }
         Py_XDECREF(reference);
+        if (made) {
+            stator_mark_generator(made);
+        }
         return made;
     }
     if (stator_thread.user_recursion <= 0 || ts->recursion_remaining <= 1 || stack_exhausted()) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 import itertools
 import math
@@ -15,7 +16,7 @@ import torch
 from stator import _entry, _frames
 from stator.frame import Frame
 from stator.guards.check import TYPE_IS
-from stator.native.host import READERS, STANDINS, WRITERS, Host
+from stator.native.host import OVERRIDES, READERS, STANDINS, WRITERS, Host
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated
 from stator.shapes.scalar import TracedInt
 from stator.tensors.traced import TracedTensor
@@ -103,7 +104,8 @@ KEEPING_TYPES = frozenset(
 )
 KEEPING_OWNERS = frozenset({list, tuple, dict, set, TracedTensor, torch.Size})
 KEEPING = frozenset(
-    {len, max, min, sum, abs, round, sorted, any, all, iter, next, id, callable, divmod, math.prod, math.floor, math.ceil}
+    {len, max, min, sum, abs, round, sorted, any, all, iter, next, id, callable, divmod}
+    | {math.prod, math.floor, math.ceil}
 )
 SURFACE = frozenset({len, isinstance})  # what is in their arguments is none of their business
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
@@ -118,7 +120,7 @@ def keeps(host: Any, function: Any) -> bool:
     if kind is functools.partial:
         return True
     if kind is types.MethodWrapperType:
-        return type(function.__self__) in KEEPING_OWNERS
+        return type(function.__self__) in KEEPING_OWNERS or function.__name__ in OVERRIDES
     if kind is types.BuiltinFunctionType:
         owner = function.__self__
         if owner is not None and not isinstance(owner, types.ModuleType):
@@ -165,13 +167,20 @@ def length_of(host: Any, f: Frame, args: list[Any]) -> Any:
 
 
 def is_instance(host: Any, f: Frame, args: list[Any]) -> Any:
-    """A symbolic number is an instance of what numbers are."""
+    """A symbolic number is an instance of what numbers of its type are, for classes that look at the type only."""
     if len(args) != 2 or type(args[0]) not in STANDS_FOR:
         return NotImplemented
-    classes = args[1] if type(args[1]) is tuple else (args[1],)
+    classes = list(args[1]) if type(args[1]) is tuple else [args[1]]
     if all(type(cls) in PLAIN_METACLASSES for cls in classes):
         return any(cls in STANDS_FOR[type(args[0])].__mro__ for cls in classes)
+    if all(type(cls) in BY_TYPE for cls in classes):
+        return Host.call(host, f, isinstance, [STANDS_FOR[type(args[0])](), args[1]], None)
     return NotImplemented
+
+
+BY_TYPE = frozenset(
+    {type, abc.ABCMeta, types.UnionType, type(torch.Tensor), type(torch.nn.Parameter), type(torch.nn.Buffer)}
+)
 
 
 ROWS: dict[Any, Caller] = {

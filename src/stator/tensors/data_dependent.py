@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from stator.tensors.from_data import assembled, constants, is_symbolic
 from stator.tensors.signals import DataDependent
 from stator.tensors.targets import Handler, register, target_of
 from stator.tensors.traced import TracedTensor
@@ -67,11 +68,27 @@ def _from_data(func: Any) -> Handler:
     def make(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if args and isinstance(args[0], (list, tuple)) and _holds_traced(args[0]):
             raise DataDependent(f"torch.{func.__name__}")
-        return recorder.record(target, args, kwargs)
+        if len(args) == 1 and is_symbolic(args[0]):
+            made = assembled(recorder, args[0], kwargs)
+            if made is not NotImplemented:
+                return made
+        return recorder.record(target, tuple(map(constants, args)), kwargs)
 
     return make
 
 
+def _new_tensor(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 2 and is_symbolic(args[1]):
+        meta = args[0]._meta
+        made = assembled(recorder, args[1], {"dtype": meta.dtype, "device": meta.device, **kwargs})
+        if made is not NotImplemented:
+            return made
+    target = target_of(torch.Tensor.new_tensor)
+    assert target is not None
+    return recorder.record(target, tuple(map(constants, args)), kwargs)
+
+
+register(torch.Tensor.new_tensor, _new_tensor)
 for _func in (torch.tensor, torch.as_tensor, torch.asarray):
     register(_func, _from_data(_func))
 for _name, _kind in METHODS.items():

@@ -19,6 +19,8 @@ class WatchingMode(FakeTensorMode):
 
     def __init__(self, shape_env: Any = None) -> None:
         super().__init__(allow_non_fake_inputs=False, shape_env=shape_env)
+        if shape_env is not None:
+            self.cache_enabled = False  # keys and checks with symbols cost more than what is found again
         self.watch()
 
     def dispatcher(self) -> Any:

@@ -25,6 +25,7 @@ from stator.tensors.lowering import substitute
 from stator.tensors.meta import Meta, meta_of
 from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
 from stator.tensors.signals import DataDependent, NotLeaf, OpFailed, UnsupportedOp, describe
+from stator.tensors.symbolic_forms import FORMS
 from stator.tensors.traced import TracedTensor
 
 _log = logging.getLogger("torch._subclasses.fake_tensor")
@@ -52,7 +53,8 @@ def propagate(
         with quiet(func), mode.dispatcher(), mode:
             fake_args = substitute(args, lambda traced: fakes[id(traced)])
             fake_kwargs = substitute(kwargs, lambda traced: fakes[id(traced)])
-            result = func(*fake_args, **fake_kwargs)
+            run = func if mode.shape_env is None else FORMS.get(func, func)
+            result = run(*fake_args, **fake_kwargs)
         hidden = hidden_writes(func, fake_args, fake_kwargs)
         mutated = tuple(
             i

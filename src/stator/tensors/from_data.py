@@ -1,0 +1,75 @@
+"""Factories that read Python data, when symbolic numbers are among it: one tensor per number, stacked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from stator.shapes.floats import TracedFloat
+from stator.shapes.scalar import TracedInt
+
+if TYPE_CHECKING:
+    from stator.tensors.recorder import Recorder
+
+_LEAVES = frozenset({int, float, bool, TracedInt, TracedFloat})
+_OPTIONS = frozenset({"dtype", "device"})
+
+
+def leaves_of(data: Any) -> tuple[list[Any], tuple[int, ...]] | None:
+    """Numbers in order, and the shape; None if the data has none, or holds something else."""
+    if type(data) in _LEAVES:
+        return [data], ()
+    if type(data) not in (list, tuple, torch.Size) or not data:
+        return None
+    parts = [leaves_of(item) for item in data]
+    first = parts[0]
+    if first is None or any(part is None or part[1] != first[1] for part in parts):
+        return None
+    return [leaf for part in parts if part is not None for leaf in part[0]], (len(parts), *first[1])
+
+
+def is_symbolic(data: Any) -> bool:
+    """Whether there is a symbolic number in it."""
+    if isinstance(data, (list, tuple)):
+        return any(map(is_symbolic, data))
+    return type(data) is TracedInt or type(data) is TracedFloat
+
+
+def constants(data: Any) -> Any:
+    """The same data with the floats in it as guarded constants; torch asks symbolic ints itself."""
+    if type(data) in (list, tuple):
+        return type(data)(map(constants, data))
+    return data.decay() if type(data) is TracedFloat else data
+
+
+def assembled(recorder: Recorder, data: Any, options: dict[str, Any]) -> Any:
+    """The tensor of this data, or NotImplemented where only the numbers themselves will do."""
+    found = leaves_of(data)
+    if found is None or not options.keys() <= _OPTIONS:
+        return NotImplemented
+    leaves, shape = found
+    dtype = options.get("dtype") or _dtype_of(leaves)
+    if dtype not in (torch.int64, torch.float32, torch.float64):
+        return NotImplemented
+    made = [_scalar(recorder, leaf, dtype, options.get("device")) for leaf in leaves]
+    if shape == ():
+        return made[0]
+    stacked = recorder.call(torch.stack, (made,))
+    return stacked if len(shape) == 1 else recorder.call(torch.Tensor.reshape, (stacked, shape))
+
+
+def _dtype_of(leaves: list[Any]) -> torch.dtype | None:
+    kinds = {type(leaf) for leaf in leaves}
+    if kinds & {float, TracedFloat}:
+        return torch.get_default_dtype()
+    return torch.int64 if kinds & {int, TracedInt} else None
+
+
+def _scalar(recorder: Recorder, leaf: Any, dtype: torch.dtype, device: Any) -> Any:
+    if type(leaf) is TracedFloat:
+        if dtype.is_floating_point:
+            made = recorder.call(torch.Tensor.clone, (leaf.tensor(dtype),))
+            return made if device is None else recorder.call(torch.Tensor.to, (made, device))
+        leaf = leaf.decay()
+    return recorder.call(torch.full, ((), leaf), {"dtype": dtype, **({} if device is None else {"device": device})})
