@@ -44,7 +44,7 @@ from stator.native import (  # noqa: F401 - rows
 from stator.native.host import CO_VARARGS, CO_VARKEYWORDS, CONTENT_TYPES
 from stator.options import Options
 from stator.report import events
-from stator.runtime import torch_standins  # noqa: F401 - rows
+from stator.runtime import autograd_function, torch_standins  # noqa: F401 - rows
 from stator.runtime.assemble import Assembly, Rerun
 from stator.runtime.compiling import compiling
 from stator.runtime.continuation import Break, Continuation, break_place

@@ -108,6 +108,12 @@ class Scope:
         self.guards: list[InferenceGuard] = []
         return self
 
+    def calm(self, grad_mode: bool) -> None:
+        """The state that backward runs in unless somebody sees to it: this grad mode, no autocast."""
+        torch._C._set_grad_enabled(grad_mode)
+        for device in _AUTOCAST_DEVICES:
+            torch.set_autocast_enabled(device, False)
+
     def __exit__(self, *exc: object) -> None:
         for guard in reversed(self.guards):
             guard.leave()

@@ -22,7 +22,7 @@ from stator.shapes.symbols import Symbols
 from stator.tensors import attributes, data, finish, inputs
 from stator.tensors import data_dependent as data_dependent  # registers its rows
 from stator.tensors.failing import may_fail, may_run_twice
-from stator.tensors.fakes import WatchingMode, make_fake
+from stator.tensors.fakes import WatchingMode, make_fake, own_mode
 from stator.tensors.lowering import PLAIN, ForeignArgument, lower
 from stator.tensors.memo import memo
 from stator.tensors.meta import Meta, SymbolicMeta, with_dims
@@ -42,6 +42,7 @@ from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
 from stator.tensors.planning import plan_of
 from stator.tensors.rows import is_metadata
 from stator.tensors.signals import NotLeaf, UnsupportedOp, describe
+from stator.tensors.subgraph import SubGraph
 from stator.tensors.targets import KINDS, Target, as_operator, target_of, unbind
 from stator.tensors.traced import Storage, TracedTensor, current, make, make_view
 
@@ -88,10 +89,11 @@ class Recorder:
     def __init__(self, location: Location | None = None, refused: frozenset[Any] = frozenset()) -> None:
         self.graph = fx.Graph()
         self.scope = Scope()
-        self._nodes = NodeWriter(self.graph, location)
+        self.nodes = self._main = NodeWriter(self.graph, location)
+        self.sub: SubGraph | None = None  # the graph inside of this one that is being recorded
         self._refused = refused
         self._flags = read_flags()
-        self._kept: set[fx.Node] = set()
+        self.kept: set[fx.Node] = set()
         self.repeatable = False  # the graph may fail depending on data, and has changed nothing then
         self.random = False  # it may have drawn random numbers
         self._inputs = inputs.Inputs()
@@ -101,8 +103,10 @@ class Recorder:
         self.symbols: Symbols | None = None
         self.has_floats = False
         self._symbolic_mode: WatchingMode | None = None
-        self._numbers: dict[Any, Any] = {}  # by expression: the node that gives it
-        self.state = GraphState(self._record_state)
+        self.numbers: dict[Any, Any] = {}  # by expression: the node that gives it
+        self._symbols: dict[Any, Any] = {}  # by symbol: the graph input
+        self.state = GraphState(self.record_state)
+        self.switches = 0  # how often the program has set the grad mode
         self._left = self.state.start
 
     def __enter__(self) -> Recorder:
@@ -137,19 +141,20 @@ class Recorder:
 
     def _number(self, expr: Any) -> Any:
         """The node (or int) for an expression of symbols; NoForm if a graph cannot say it."""
-        if expr not in self._numbers:
-            self._numbers[expr] = fold(expr, Nodes(self._symbol, self._calculation))
-        return self._numbers[expr]
+        if expr not in self.numbers:
+            self.numbers[expr] = fold(expr, Nodes(self._symbol, self._calculation))
+        return self.numbers[expr]
 
     def _symbol(self, symbol: Any) -> Any:
         assert self.symbols is not None
-        if symbol not in self._numbers:
-            node = self._numbers[symbol] = self._nodes.placeholder(str(symbol))
+        if symbol not in self._symbols:
+            node = self._symbols[symbol] = self._main.placeholder(str(symbol))
             node.meta.value = self._inputs.names[node.name] = self.symbols.symint(symbol)
-        return self._numbers[symbol]
+        node = self._symbols[symbol]
+        return node if self.sub is None else self.sub.inside(node)
 
     def _calculation(self, func: Any, args: tuple[Any, ...]) -> Any:
-        return self._nodes.add("call_function", func, args, {}, func.__name__)
+        return self.nodes.add("call_function", func, args, {}, func.__name__)
 
     def examples(self) -> tuple[Any, list[Any]]:
         """For a backend: the fake mode, and fake tensors or symbolic ints for the graph inputs."""
@@ -186,14 +191,20 @@ class Recorder:
             memory, base = inputs.place_of(tensor)
         if dims is not None:
             meta = with_dims(meta, *dims, self.symbols)
-        node = self._nodes.placeholder(name)
+        node = self._main.placeholder(name)
         storage = self._inputs.storages.setdefault(memory, Storage())
-        traced = self._new(meta, node, storage)
+        traced = self.new(meta, node, storage)
         traced._stands_for = type(tensor)
         node.meta.value = New(meta)
         self._inputs.add(node.name, traced, tensor, base)
         self._inputs.metas[node.name] = meta
         return traced
+
+    def fake(self, meta: Meta) -> Any:
+        """A fake tensor with this metadata."""
+        mode = self._symbolic_mode if type(meta) is SymbolicMeta else own_mode()
+        assert mode is not None
+        return make_fake(mode, meta)
 
     def real(self, traced: TracedTensor) -> torch.Tensor | None:
         """The outside tensor that a traced one stands for."""
@@ -334,18 +345,37 @@ class Recorder:
                 raise UnsupportedOp(describe(target.func), reason, "tensor-metadata")
         if state != self.state.now:
             self.state.go_to(state)
-        node = self._nodes.add(target.op, target.target, args, kwargs, target.name)
+        if self.sub is not None:
+            args, kwargs = self.sub.adopt(args), self.sub.adopt(kwargs)
+            self._check_inner(target, plan, tensors)
+        node = self.nodes.add(target.op, target.target, args, kwargs, target.name)
         if not plan.pure:
-            self._kept.add(node)
+            self.kept.add(node)
             for index in plan.mutated:
                 tensors[index]._storage.mutated = True
         if plan.single is not None:
             node.meta.value = plan.result
-            return self._new(plan.single, node, Storage())
+            return self.new(plan.single, node, self._memory())
         for index, meta in plan.updates:
-            self._update(tensors[index], meta)
+            self.update(tensors[index], meta)
         node.meta.value = plan.result if type(plan.result) is not Same else New(tensors[plan.result.index]._meta)
         return self._result(plan.result, node, tensors, [])
+
+    def _memory(self) -> Storage:
+        """The memory of a new tensor."""
+        storage = Storage()
+        if self.sub is not None:
+            self.sub.storages.append(storage)
+        return storage
+
+    def _check_inner(self, target: Target, plan: Plan, tensors: list[TracedTensor]) -> None:
+        """A graph inside of another one runs later: it must leave the tensors of that one as they are."""
+        assert self.sub is not None
+        for index in {*plan.mutated, *(index for index, _ in plan.updates)}:
+            storage = tensors[index]._storage
+            if not self.sub.owns(storage):
+                raise UnsupportedOp(describe(target.func), "a write to a tensor that backward did not make", "autograd")
+            self.sub.written.append(storage)
 
     def _result(self, what: Any, node: Any, tensors: list[TracedTensor], made: list[TracedTensor]) -> Any:
         kind = type(what)
@@ -365,8 +395,8 @@ class Recorder:
         elif what.twin is not None:
             storage = made[what.twin]._storage
         else:
-            storage = Storage()
-        traced = self._new(what.meta, node, storage)
+            storage = self._memory()
+        traced = self.new(what.meta, node, storage)
         node.meta.value = what
         if what.view is not None:
             make_view(traced, tensors[what.view])
@@ -377,18 +407,27 @@ class Recorder:
         items = []
         for index, item in enumerate(what.items):
             if type(item) in (New, Group) and node is not None:
-                part = self._nodes.item(node, index if what.names is None else what.names[index])
+                part = self.nodes.item(node, index if what.names is None else what.names[index])
             else:
                 part = node
             items.append(self._result(item, part, tensors, made))
         return what.build(items)
 
-    def _new(self, meta: Meta, node: fx.Node, storage: Storage) -> TracedTensor:
+    def new(self, meta: Meta, node: fx.Node, storage: Storage) -> TracedTensor:
         traced = make(self, meta, node, storage)
         self._traced.append(weakref.ref(traced))
         return traced
 
-    def _update(self, traced: TracedTensor, meta: Meta) -> None:
+    @property
+    def made(self) -> int:
+        """How many traced tensors there have been."""
+        return len(self._traced)
+
+    def made_since(self, moment: int, traced: TracedTensor) -> bool:
+        """Whether a traced tensor is the result of an operation after that many."""
+        return self.real(traced) is None and any(ref() is traced for ref in self._traced[moment:])
+
+    def update(self, traced: TracedTensor, meta: Meta) -> None:
         """New metadata of an argument; requires_grad gained reaches its base and all views of that."""
         gained = meta.requires_grad and not traced._meta.requires_grad
         traced._meta = meta
@@ -399,9 +438,9 @@ class Recorder:
             if member is not None and not member._meta.requires_grad:
                 member._meta = member._meta.with_autograd(True, False)
 
-    def _record_state(self, func: Any, args: tuple[Any, ...], name: str) -> fx.Node:
-        node = self._nodes.add("call_function", func, args, {}, name)
-        self._kept.add(node)
+    def record_state(self, func: Any, args: tuple[Any, ...], name: str) -> fx.Node:
+        node = self.nodes.add("call_function", func, args, {}, name)
+        self.kept.add(node)
         return node
 
     @property
@@ -422,10 +461,10 @@ class Recorder:
         """Closes the graph with these traced tensors as outputs, and cleans it up."""
         self.state.finish()
         failing = {node for node in self.graph.nodes if node.op.startswith("call") and may_fail(node)}
-        if failing and not self.mutated and all(map(may_run_twice, self._kept)):
+        if failing and not self.mutated and all(map(may_run_twice, self.kept)):
             self.repeatable = True
-        self.random = bool(self._kept)
-        module = finish.close(self.graph, [traced._node for traced in outputs], self._kept | failing)
+        self.random = bool(self.kept)
+        module = finish.close(self.graph, [traced._node for traced in outputs], self.kept | failing)
         self._inputs.keep({node.name for node in self.graph.find_nodes(op="placeholder")})
         return module
 

@@ -104,6 +104,11 @@ def _run_for_real(func: Any) -> Handler:
     return run
 
 
+def _set_grad_enabled(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
+    recorder.switches += 1
+    return torch._C._set_grad_enabled(*args, **kwargs)
+
+
 def _inference_mode(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
     return InferenceGuard(recorder.scope, *args, **kwargs)
 
@@ -146,6 +151,7 @@ def _register() -> None:
             register(function, _refuse(break_id)(function))
     for function in STATE_FUNCTIONS:
         register(function, _run_for_real(function))
+    register(torch._C._set_grad_enabled, _set_grad_enabled)
     register(torch.Tensor.__iter__, _iterate)
     register(torch.Tensor.requires_grad_, _requires_grad)
     register(torch._C._InferenceMode, _inference_mode)

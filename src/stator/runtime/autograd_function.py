@@ -1,0 +1,269 @@
+"""Custom `torch.autograd.Function`s: forward is recorded in place, backward as a graph of its own.
+
+Both run under the interpreter when `apply` is called. Backward sees gradients that are contiguous, and must not change
+anything but its context: it runs later, or never, or twice.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction, once_differentiable
+
+from stator.frame import Frame, Raised
+from stator.graph.source import compile_source
+from stator.native.host import standin
+from stator.runtime.footprint import Footprint
+from stator.tensors.attach import DIRTY, INPUT, MADE, Gradients, Result, Tie, record_tie
+from stator.tensors.modes import Scope
+from stator.tensors.subgraph import SubGraph, contiguous
+from stator.tensors.traced import TracedTensor
+
+ONCE = once_differentiable(lambda ctx: None).__code__
+
+
+class Context(FunctionCtx):
+    """The `ctx` of a function that is being captured."""
+
+    @property
+    def saved_tensors(self) -> Any:
+        return self.__dict__.get("to_save", ())
+
+
+class Application:
+    """One call of `apply`."""
+
+    def __init__(self, host: Any, f: Frame, cls: Any, values: list[Any]) -> None:
+        self.host, self.f, self.cls, self.values = host, f, cls, values
+        self.name = cls.__name__
+        self.started = host.recorder.made
+        self.ctx = Context()
+        self.ctx.needs_input_grad = tuple(is_traced(v) and v._meta.requires_grad for v in values)
+
+    def refuse(self, why: str) -> Any:
+        return self.host.refuse("autograd", f"{self.name}.apply: {why}", function=f"{self.name}.apply")
+
+    def member(self, name: str) -> Any:
+        return self.host.load_attr(self.f, self.cls, name)
+
+    def run(self) -> Any:
+        """What `apply` gives."""
+        recorded = torch.is_grad_enabled() and any(self.ctx.needs_input_grad)
+        raw = self.forward()
+        outputs = list(raw) if isinstance(raw, tuple) else [raw]
+        if recorded and any(self.differentiable(output) for output in outputs):
+            outputs = self.tie(outputs)
+        else:
+            outputs = [self.untied(output) for output in outputs]
+        if sys.getrefcount(self.ctx) > 2:
+            raise self.refuse("somebody keeps its context")
+        return tuple(outputs) if isinstance(raw, tuple) else outputs[0]
+
+    def forward(self) -> Any:
+        """Forward, and the function that sets up the context if there is one, under no_grad."""
+        forward, setup = self.member("forward"), self.member("setup_context")
+        separate = setup is not _SingleLevelFunction.setup_context
+        enabled = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)
+        try:
+            if not separate:
+                return self.host.call(self.f, forward, [self.ctx, *self.values], None)
+            self.add_defaults(forward)
+            raw = self.host.call(self.f, forward, list(self.values), None)
+            self.host.call(self.f, setup, [self.ctx, tuple(self.values), raw], None)
+            return raw
+        finally:
+            torch._C._set_grad_enabled(enabled)
+
+    def add_defaults(self, forward: Any) -> None:
+        """The context is set up with all arguments, also those that the call leaves out."""
+        code = getattr(forward, "__code__", None)
+        if code is None or code.co_argcount != len(self.values) or code.co_kwonlyargcount or code.co_flags & 0x0C:
+            raise self.refuse("forward has arguments by default")
+
+    def marked(self, name: str) -> tuple[Any, ...]:
+        """Tensors that the program told the context about."""
+        found = self.ctx.__dict__.get(name) or ()
+        return found if isinstance(found, tuple) else (found,)
+
+    def differentiable(self, output: Any) -> bool:
+        if not is_traced(output) or any(output is other for other in self.marked("non_differentiable")):
+            return False
+        return output._meta.dtype.is_floating_point or output._meta.dtype.is_complex
+
+    def place(self, output: Any) -> int | None:
+        """The number of the argument that a result is."""
+        return next((i for i, value in enumerate(self.values) if value is output), None)
+
+    def untied(self, output: Any) -> Any:
+        """A result that autograd has nothing to do with: an argument comes back as another tensor on its memory."""
+        if not is_traced(output):
+            return output
+        if self.place(output) is None:
+            known = output._family is not None and self.host.recorder.made_since(self.started, output)
+            if output._meta.requires_grad and not known:  # eager would detach it, whosever it is
+                raise self.refuse("its result is a tensor from elsewhere that requires grad")
+            return output
+        if any(output is other for other in self.marked("dirty_tensors")):
+            return output
+        if output._meta.requires_grad:
+            return self.host.record(self.f, torch.Tensor.detach, (output,), None)
+        enabled = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)
+        try:
+            return self.host.record(self.f, torch.Tensor.view_as, (output, output), None)
+        finally:
+            torch._C._set_grad_enabled(enabled)
+
+    # ---- results with a backward --------------------------------------------------------------------------------
+
+    def tie(self, outputs: list[Any]) -> list[Any]:
+        """Captures backward, and records the node that makes the results those of this function."""
+        tensors = [output for output in outputs if is_traced(output)]
+        saved = self.check(tensors)
+        inputs = [value for value in self.values if is_traced(value)]
+        made = [tensor for tensor in tensors if self.place(tensor) is None]
+        results = [self.result(tensor, inputs, made) for tensor in tensors]
+        backward = Backward(self, outputs)
+        saved_nodes = [tensor._node for tensor in saved]
+        taken = dict.fromkeys([*backward.plain.taken, *(backward.second.taken if backward.second else ())])
+        rest = [node for node in taken if node not in saved_nodes]
+        values = [*saved_nodes, *rest]
+        function = Tie(
+            name=self.name,
+            outputs=tuple((result.kind, result.index) for result in results),
+            differentiable=tuple(result.differentiable for result in results),
+            materialize=self.materialize,
+            once=backward.once,
+            plain=backward.plain.ordered(values),
+            second=backward.second.ordered(values) if backward.second else None,
+            clears=bool(getattr(self.cls, "clear_saved_tensors_on_access", False)),
+        )
+        found = iter(record_tie(self.host.recorder, function, inputs, made, (saved_nodes, rest), results))
+        return [next(found) if is_traced(output) else output for output in outputs]
+
+    def check(self, tensors: list[Any]) -> list[Any]:
+        """Refuses what eager does in a way of its own; gives the tensors that are saved."""
+        if len(set(map(id, tensors))) < len(tensors):
+            raise self.refuse("it returns a tensor twice")
+        dirty = self.marked("dirty_tensors")
+        if any(self.place(one) is None or all(one is not tensor for tensor in tensors) for one in dirty):
+            raise self.refuse("a tensor marked dirty is no argument or no result")
+        self.materialize = bool(self.ctx.__dict__.get("materialize_grads", True))
+        if not self.materialize and len(tensors) > 1:
+            raise self.refuse("gradients that may be None")
+        saved = [tensor for tensor in self.marked("to_save") if tensor is not None]
+        if not all(map(is_traced, saved)):
+            raise self.refuse("it saves something that is no tensor")
+        if getattr(self.cls, "boxed_grads_call", False):
+            raise self.refuse("backward takes a list")
+        return saved
+
+    def result(self, tensor: Any, inputs: list[Any], made: list[Any]) -> Result:
+        if self.place(tensor) is None:
+            if not self.host.recorder.made_since(self.started, tensor):
+                raise self.refuse("its result is a tensor from elsewhere")
+            kind, among = MADE, made
+        else:
+            dirty = any(tensor is other for other in self.marked("dirty_tensors"))
+            kind, among = DIRTY if dirty else INPUT, inputs
+        index = next(i for i, other in enumerate(among) if other is tensor)
+        if kind is not MADE and not self.differentiable(tensor):
+            raise self.refuse("an argument that is returned and not differentiable")
+        return Result(kind, index, self.differentiable(tensor), tensor)
+
+
+class Backward:
+    """The backward of one application, captured.
+
+    Where it switches the grad mode or uses functions like this one, what is recorded depends on whether gradients
+    are differentiated in turn: then there are two graphs. Third derivatives through such a function are an error.
+    """
+
+    def __init__(self, application: Application, outputs: list[Any]) -> None:
+        self.application = application
+        backward, vjp = application.member("backward"), application.member("vjp")
+        if vjp is not Function.vjp:
+            backward = vjp
+        if backward is Function.backward:
+            raise application.refuse("it has no backward")
+        self.once = getattr(backward, "__code__", None) is ONCE
+        if self.once:
+            backward = application.host.load_attr(application.f, backward, "__wrapped__")
+        self.function, self.outputs = backward, outputs
+        recorder, attributes = application.host.recorder, application.ctx.__dict__
+        before, switches = dict(attributes), recorder.switches
+        self.plain = self.graph(False)
+        self.second: Gradients | None = self.plain
+        if recorder.switches != switches and not self.once:
+            attributes.clear()
+            attributes.update(before)
+            self.second = None if recorder.sub is not None else self.graph(True)
+
+    def graph(self, grad_mode: bool) -> Gradients:
+        """Backward as a graph."""
+        with Scope() as scope:
+            scope.calm(grad_mode)
+            with SubGraph(self.application.host.recorder) as sub:
+                grads = [self.gradient(sub, output, grad_mode) for output in self.outputs]
+                given, results = self.sort(self.call(grads))
+                taken = sub.finish(results)
+        written = tuple(grad._storage in sub.written for grad in grads if grad is not None)
+        return Gradients(compile_source(sub.graph), given, written, taken)
+
+    def gradient(self, sub: SubGraph, output: Any, requires_grad: bool) -> Any:
+        """The stand-in for the gradient of a result."""
+        if not is_traced(output):
+            return None
+        meta = contiguous(self.application.host.recorder, output._meta)
+        return sub.input("grad", meta.with_autograd(requires_grad, not requires_grad))
+
+    def call(self, grads: list[Any]) -> Any:
+        """What backward gives; it must leave everything but its context alone."""
+        application, backward = self.application, self.function
+        host, ctx = application.host, application.ctx
+        footprint = Footprint(host, [*ctx.__dict__.values(), *(getattr(backward, "__closure__", None) or ())])
+        try:
+            found = host.call(application.f, backward, [ctx, *grads], None)
+        except Raised:
+            error, application.f.error = application.f.error, None
+            raise application.refuse(f"backward raised {type(error).__name__}") from None
+        if footprint.changed():
+            raise application.refuse("backward changes something outside of it")
+        return found
+
+    def sort(self, found: Any) -> tuple[tuple[int | None, ...], list[Any]]:
+        """Where the gradient of each tensor argument is among the results of the graph, and these."""
+        application = self.application
+        values = list(found) if isinstance(found, tuple) else [found]
+        count = len(application.values)
+        if len(values) < count or any(value is not None for value in values[count:]):
+            raise application.refuse("backward gives another number of gradients than forward has arguments")
+        given: list[int | None] = []
+        results: list[Any] = []
+        for argument, value in zip(application.values, values, strict=False):
+            if not is_traced(argument):
+                if value is not None:
+                    raise application.refuse("backward gives a gradient for something that is no tensor")
+                continue
+            if value is not None and not is_traced(value):
+                raise application.refuse("backward gives a gradient that is no tensor")
+            wanted = value is not None and argument._meta.requires_grad
+            given.append(len(results) if wanted else None)
+            if wanted:
+                results.append(value)
+        return tuple(given), results
+
+
+def is_traced(value: Any) -> bool:
+    return type(value) is TracedTensor
+
+
+@standin(Function.apply.__func__)
+def stand_apply(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`MyFunction.apply(...)`."""
+    if kwargs or not args or not isinstance(args[0], type) or not issubclass(args[0], Function):
+        raise host.refuse("autograd", "Function.apply with keyword arguments", function="Function.apply")
+    return Application(host, f, args[0], args[1:]).run()

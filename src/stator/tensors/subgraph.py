@@ -1,0 +1,98 @@
+"""A graph inside of another one: what it uses of the graph around it becomes an input of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from stator.tensors.failing import may_fail
+from stator.tensors.finish import remove_dead
+from stator.tensors.meta import Meta, meta_of
+from stator.tensors.modes import GraphState
+from stator.tensors.nodes import NodeWriter
+from stator.tensors.plan import New
+from stator.tensors.traced import Storage, TracedTensor
+
+if TYPE_CHECKING:
+    from stator.tensors.recorder import Recorder
+
+
+class SubGraph:
+    """`with SubGraph(recorder) as sub:` records what follows into a graph of its own."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.graph = fx.Graph()
+        self.nodes = NodeWriter(self.graph, recorder.nodes.location)
+        self.lifted: dict[fx.Node, fx.Node] = {}  # node of a graph around this one -> input
+        self.storages: list[Storage] = []  # memory made by this graph
+        self.written: list[Storage] = []  # memory it writes to
+        self._fixed: set[fx.Node] = set()  # inputs that stay, used or not
+
+    def __enter__(self) -> SubGraph:
+        recorder = self.recorder
+        self._outer = (recorder.graph, recorder.nodes, recorder.kept, recorder.state, recorder.numbers, recorder.sub)
+        recorder.graph, recorder.nodes, recorder.kept = self.graph, self.nodes, set()
+        recorder.numbers, recorder.sub = {}, self
+        recorder.state = GraphState(recorder.record_state)
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        recorder = self.recorder
+        recorder.graph, recorder.nodes, recorder.kept, recorder.state, recorder.numbers, recorder.sub = self._outer
+
+    def input(self, name: str, meta: Meta) -> TracedTensor:
+        """A tensor that the graph is given, which has memory of its own."""
+        node = self.nodes.placeholder(name)
+        node.meta.value = New(meta)
+        self._fixed.add(node)
+        storage = Storage()
+        self.storages.append(storage)
+        return self.recorder.new(meta, node, storage)
+
+    def inside(self, node: fx.Node) -> fx.Node:
+        """A node of this graph that stands for one of a graph around it."""
+        if node.graph is self.graph:
+            return node
+        found = self.lifted.get(node)
+        if found is None:
+            found = self.lifted[node] = self.nodes.placeholder(node.name)
+            found.meta.value = getattr(node.meta, "value", None)
+        return found
+
+    def adopt(self, args: Any) -> Any:
+        """Arguments of a node with all nodes of this graph."""
+        return fx.node.map_arg(args, self.inside)
+
+    def owns(self, storage: Storage) -> bool:
+        """Whether the memory belongs to tensors that this graph made or was given."""
+        return any(storage is known for known in self.storages)
+
+    def finish(self, outputs: list[TracedTensor | None]) -> list[fx.Node]:
+        """Closes the graph; gives the nodes around it that it takes, in the order of its inputs after the first ones.
+
+        Inputs come in the order: those made by `input`, then the lifted ones.
+        """
+        self.recorder.state.finish()
+        self.graph.output(tuple(None if one is None else self.inside(one._node) for one in outputs))
+        failing = {node for node in self.graph.nodes if node.op.startswith("call") and may_fail(node)}
+        remove_dead(self.graph, self.recorder.kept | self._fixed | failing)
+        present = set(self.graph.find_nodes(op="placeholder"))
+        self.lifted = {outer: inner for outer, inner in self.lifted.items() if inner in present}
+        order = [*(node for node in self._ordered() if node in self._fixed), *self.lifted.values()]
+        for node in reversed(order):
+            self.graph._root.append(node)
+        return list(self.lifted)
+
+    def _ordered(self) -> list[fx.Node]:
+        return list(self.graph.find_nodes(op="placeholder"))
+
+
+def contiguous(recorder: Recorder, meta: Meta) -> Meta:
+    """Metadata of a contiguous tensor of the same sizes that autograd knows nothing of."""
+    with torch._C.DisableTorchFunction(), torch.no_grad():
+        fake = recorder.fake(meta.with_autograd(False, True))
+        with fake.fake_mode:
+            return meta_of(fake.contiguous())
