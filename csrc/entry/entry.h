@@ -175,6 +175,12 @@ PyObject *upcoming(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *beneath(PyObject *module, PyObject *iterator);
 PyObject *upcoming_from(PyObject *iterator, Py_ssize_t start);
 
+/* cached.c: what functools.lru_cache holds. */
+int cached_init(void);
+PyObject *cached_key(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *cached_result(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *cached_store(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+
 /* relation.c */
 PyObject *relation_ops(void);
 Relation *relation_new(PyObject *key, int32_t slots);

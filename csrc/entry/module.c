@@ -66,6 +66,9 @@ static PyMethodDef functions[] = {
     {"same_constant", same_constant, METH_VARARGS, "same_constant(object, key) -> what the EQ check answers"},
     {"upcoming", (PyCFunction)(void (*)(void))upcoming, METH_FASTCALL, "upcoming(start, iterator) -> some of the elements after the next `start`"},
     {"beneath", beneath, METH_O, "beneath(iterator) -> the iterators and mutable containers it goes over"},
+    {"cached_key", (PyCFunction)(void (*)(void))cached_key, METH_FASTCALL, "cached_key(args, kwargs, wrapper) -> the key of a call in an lru_cache"},
+    {"cached_result", (PyCFunction)(void (*)(void))cached_result, METH_FASTCALL, "cached_result(args, kwargs, default, wrapper) -> what an lru_cache holds"},
+    {"cached_store", (PyCFunction)(void (*)(void))cached_store, METH_FASTCALL, "cached_store(wrapper, args, kwargs, result): the call, with this result if it is a miss"},
     {"tensor_raw", tensor_raw, METH_O, "tensor_raw(tensor) -> (dtype, device type, device index, layout) as numbers"},
     {"tensor_learn", tensor_learn, METH_O, "tensor_learn(probes) -> whether the layout of tensors is known"},
     {"tensor_learn_grad", tensor_learn_grad, METH_VARARGS, "tensor_learn_grad(plain, leaf, change) -> the same for requires_grad"},
@@ -121,7 +124,7 @@ connect_torch(void)
 PyMODINIT_FUNC
 PyInit__entry(void)
 {
-    if (verify_ordered() < 0 || upcoming_init() < 0 || connect_torch() < 0 || PyType_Ready(&Program_Type) < 0 || PyType_Ready(&Compiled_Type) < 0
+    if (verify_ordered() < 0 || upcoming_init() < 0 || cached_init() < 0 || connect_torch() < 0 || PyType_Ready(&Program_Type) < 0 || PyType_Ready(&Compiled_Type) < 0
         || PyType_Ready(&Tail_Type) < 0) {
         return NULL;
     }

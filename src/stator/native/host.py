@@ -117,13 +117,11 @@ class Host(World):
     # ---- operators ------------------------------------------------------------------------------
 
     def operate(self, f: Frame, function: Any, *args: Any) -> Any:
-        if function in ITEM_OPERATORS:
-            takes = type(args[0]) in self.tensor_types
-        else:
-            kinds = {type(arg) for arg in args}
-            takes = not kinds.isdisjoint(self.tensor_types) and kinds <= self.operand_types
-        if takes:
+        kinds = {type(args[0])} if function in ITEM_OPERATORS else {type(arg) for arg in args}
+        if not kinds.isdisjoint(self.tensor_types) and (function in ITEM_OPERATORS or kinds <= self.operand_types):
             return self.record(f, function, args, None)
+        if not kinds.isdisjoint(self.array_types):
+            return self.operate_array(f, function, args)
         if function is operator.contains and id(args[1]) in self.records:
             self.identities.matters(type(args[1]))
         result = run_native(function, *args)
@@ -134,6 +132,11 @@ class Host(World):
     passing: frozenset[Caller] = frozenset()  # callers that hand arguments on to frames as they are
     tensor_types: frozenset[type] = frozenset()
     operand_types: frozenset[type] = frozenset()
+    array_types: frozenset[type] = frozenset()
+
+    def operate_array(self, f: Frame, function: Any, args: tuple[Any, ...]) -> Any:
+        """Set where numpy is installed: an operator with an array among its operands."""
+        raise NotImplementedError
 
     def record(self, f: Frame, function: Any, args: Any, kwargs: Any) -> Any:
         """Set by the tensor side: record a torch call."""

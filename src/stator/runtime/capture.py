@@ -44,7 +44,7 @@ from stator.native import (  # noqa: F401 - rows
 from stator.native.host import CO_VARARGS, CO_VARKEYWORDS, CONTENT_TYPES
 from stator.options import Options
 from stator.report import events
-from stator.runtime import autograd_function, torch_standins  # noqa: F401 - rows
+from stator.runtime import arrays, autograd_function, caches, torch_standins  # noqa: F401 - rows
 from stator.runtime.assemble import Assembly, Rerun
 from stator.runtime.compiling import compiling
 from stator.runtime.continuation import Break, Continuation, break_place
@@ -347,6 +347,7 @@ class Capture:
             self.host.registries.restore()
             self.put_back()
             self.symbolic = self.host.has_symbols()
+            arrays.give_back(self.host)
             self.host.close()
         forget_tracebacks()
 
@@ -399,6 +400,7 @@ class Capture:
         except CannotRebuild as error:
             self.unmade = {type(obj) for obj in (error.obj, *error.within)} - CONTENT_TYPES
             raise unsupported("cannot-rebuild", str(error), type=type(error.obj).__name__) from error
+        arrays.check_memory(host, assembly.outputs.values())
         host.identities.guard(assembly.written, torch.Tensor)
         graph, inputs = self.compile_graph(assembly)
         repeats = graph is not None and host.recorder.repeatable and not host.locks

@@ -75,7 +75,7 @@ def _numbers(before: Any, value: Any) -> Iterable[tuple[str, int]]:
         yield _NUMBERS[type(value)], 0
 
 
-_NUMBERS: dict[type, str] = {int: "int", float: "float"}
+_NUMBERS: dict[type, str] = {int: "int", float: "float", tuple: "contents"}
 
 def _identities(before: Any, value: Any) -> Iterable[tuple[str, int]]:
     """Objects that can only be told apart: one kind, another one on each call."""

@@ -64,6 +64,8 @@ class TensorHost(Host):
         self.symbolic_numbers: dict[Path, Any] = {}
         self.floats = Floats(self.guards, self.origin, self.float_input)
         self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor
+        self.lent: list[Any] = []  # arrays whose memory a tensor shares
+        self.cached: dict[Any, Any] = {}  # (id of an lru_cache, key of a call) -> what it holds for the program
         self.registries = Registries()
         self.regions = Regions(self.seen)
         marked.notice_substitutes()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import types
+import typing
 from collections import deque
 from typing import Any
 
@@ -13,7 +14,8 @@ from stator.errors import InternalError
 
 ENABLED = os.environ.get("STATOR_AUDIT", "") not in ("", "0")
 CONTAINERS = (list, dict, set, deque, bytearray)
-NOT_INSTANCES = (type, types.FunctionType, types.ModuleType, BaseException)
+ALIASES: Any = vars(typing)["_BaseGenericAlias"]  # `List[int]` and the like, which typing keeps in caches
+NOT_INSTANCES = (type, types.FunctionType, types.ModuleType, BaseException, ALIASES)
 
 
 class Audit:

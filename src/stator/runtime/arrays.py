@@ -1,0 +1,360 @@
+"""numpy in captured code: functions of numbers and of arrays made of them run while capturing.
+
+Arrays that the program makes are real ones. A call whose arguments hold nothing but numbers, strings, dtypes and such
+arrays gives the same result each time, so numpy itself computes it, once; what would warn is left to the program.
+Small arrays from outside are copied, guarded by what they hold; a tensor made of an array is a constant of the graph.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+import types
+import warnings
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import torch
+
+from stator._frames import FAILED
+from stator._frames import native as run_native
+from stator.emit import effects
+from stator.emit.plan import CannotRebuild, Const, Heap, Plan, piece
+from stator.emit.recipes import ROWS as RECIPES
+from stator.errors import Again
+from stator.frame import RAISED, Frame, throw
+from stator.guards import path as paths
+from stator.guards.check import EQ, TYPE_IS
+from stator.native.host import CALLERS, STANDINS, call_builtin, standin
+from stator.runtime.symbolic_host import decayed
+from stator.runtime.tensor_host import TensorHost
+from stator.tensors.traced import TracedTensor
+from stator.world.door import IMPORTERS
+from stator.world.iterators import refuse_sequence
+
+np: Any = sys.modules.get("numpy")  # torch imports it where it is installed
+LARGEST_COPY = 4096  # bytes of an outside array that is guarded by its contents
+
+# Functions of numpy that read or change the world, draw numbers, call functions of the user or work on files.
+EXCLUDED = frozenset(
+    "save savez savez_compressed load loadtxt savetxt genfromtxt fromfile fromregex memmap open_memmap seterr geterr "
+    "seterrcall geterrcall errstate setbufsize getbufsize set_printoptions get_printoptions printoptions info show_config "
+    "show_runtime test vectorize frompyfunc fromfunction apply_along_axis apply_over_axes piecewise array2string "
+    "array_repr array_str ndarray matrix asmatrix bmat recarray record chararray nditer ndenumerate ndindex broadcast "
+    "flatiter poly1d from_dlpack frombuffer fromiter einsum_path get_include object_ void busday_count busdaycalendar "
+    "generic nested_iters DataSource iterable empty empty_like".split()
+)
+FUNCTION_KINDS = (types.FunctionType, types.BuiltinFunctionType, type)
+ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None), type(...), slice, range, torch.Size})
+BUILTIN_DTYPES = frozenset({int, float, complex, bool})
+
+
+def is_plain(value: Any) -> bool:
+    """Whether numpy can be given this: numbers, arrays of numbers, dtypes, and containers of them."""
+    kind = type(value)
+    if kind in ATOMS or kind in ARRAY_TYPES:
+        return kind is not np.ndarray or not value.dtype.hasobject
+    if kind is list or kind is tuple:
+        return all(map(is_plain, value))
+    if kind is dict:
+        return all(map(is_plain, value.values()))
+    if kind is type:
+        return value in BUILTIN_DTYPES or issubclass(value, np.generic)
+    return isinstance(value, np.dtype)
+
+
+def run(host: Any, f: Frame, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """The result, computed now; where numpy would warn the call is a break, so that the program is warned."""
+    name = f"numpy.{getattr(function, '__name__', 'function')}"
+    try:
+        with (
+            host.recorder.paused(),
+            np.errstate(all="raise", under="ignore"),
+            warnings.catch_warnings(record=True) as warned,
+        ):
+            warnings.simplefilter("always")
+            result = function(*args, **kwargs)
+    except FloatingPointError:
+        raise host.refuse("native-effect", f"{name} would warn or raise", function=name) from None
+    except Exception as error:
+        return throw(f, error.with_traceback(None))
+    if warned:
+        raise host.refuse("native-effect", f"{name} would warn", function=name)
+    if not is_plain(result):
+        raise host.refuse("native-unknown", f"a {type(result).__name__} made by {name}", function=name)
+    return result
+
+
+def call_numpy(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """A function, ufunc or scalar class of numpy."""
+    seen: dict[int, Any] = {}
+    given = [decayed(host, arg, seen) for arg in args] if host.has_symbols() else args
+    named = {name: decayed(host, arg, seen) for name, arg in (kwargs or {}).items()}
+    if is_plain(list(given)) and is_plain(named):
+        return run(host, f, function, given, named)
+    name = f"numpy.{getattr(function, '__name__', 'function')}"
+    traced = any(type(arg) is TracedTensor for arg in (*given, *named.values()))
+    break_id, what = ("tensor-numpy", "a tensor") if traced else ("native-unknown", "something else than numbers")
+    raise host.refuse(break_id, f"{name} of {what}", function=name)
+
+
+def call_ufunc(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """numpy's own ufuncs; those made of a Python function are called as any C object."""
+    if id(function) not in KNOWN:
+        raise host.refuse("native-unknown", "call of a ufunc that is not numpy's", function="ufunc")
+    return call_numpy(host, f, function, args, kwargs)
+
+
+def call_method(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """`array.sum()`: methods of arrays and numpy scalars, and any other C function."""
+    owner = function.__self__
+    if type(owner) in ARRAY_TYPES and is_plain(owner) and function.__name__ not in EXCLUDED_METHODS:
+        return call_numpy(host, f, function, args, kwargs)
+    if type(owner) is np.ufunc:
+        return call_ufunc_method(host, f, function, args, kwargs)
+    return call_builtin(host, f, function, args, kwargs)
+
+
+def call_ufunc_method(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    if id(function.__self__) not in KNOWN:
+        return call_builtin(host, f, function, args, kwargs)
+    return call_numpy(host, f, function, args, kwargs)
+
+
+EXCLUDED_METHODS = frozenset({"tofile", "dump", "dumps", "__reduce__", "__reduce_ex__", "__setstate__", "setflags"})
+
+
+def operate(host: Any, f: Frame, function: Any, args: tuple[Any, ...]) -> Any:
+    """An operator with an array or a numpy scalar among its operands."""
+    if all(map(is_plain, args)):
+        return run(host, f, function, args, {})
+    result = run_native(function, *args)
+    if result is FAILED:
+        raise RAISED
+    return result
+
+
+# ---- from outside, and out again --------------------------------------------------------------------
+
+
+def contents(array: Any) -> Any:
+    """What an array holds and how: dtype, sizes, strides, and the bytes."""
+    return (array.dtype.str, array.shape, array.strides, array.flags.writeable, array.tobytes())
+
+
+def enter_array(world: Any, obj: Any, path: Any) -> Any:
+    """A small array that owns its memory: a copy, guarded by its contents."""
+    held = path.part("contents", contents)
+    known = obj.base is None and obj.nbytes <= LARGEST_COPY and not obj.dtype.hasobject and obj.dtype.names is None
+    if not known or path in world.whole_paths or (held, "contents", 0) in world.varying:
+        return refuse_sequence(world, obj, path)
+    world.guards.add(path, TYPE_IS, np.ndarray, world.origin())
+    before = contents(obj)
+    world.guards.add(held, EQ, before, world.origin())
+    inner = obj.copy("K")
+    if inner.strides != obj.strides:
+        return refuse_sequence(world, obj, path)
+    inner.flags.writeable = obj.flags.writeable
+    world.register(obj, path, inner).before = before
+    return inner
+
+
+def enter_scalar(world: Any, obj: Any, path: Any) -> Any:
+    """A numpy scalar: by class and value."""
+    if type(obj) not in ARRAY_TYPES:
+        return refuse_sequence(world, obj, path)
+    world.guards.add(path, TYPE_IS, type(obj), world.origin())
+    world.guards.add(path.part("bytes", np.generic.tobytes), EQ, obj.tobytes(), world.origin())
+    world.register(obj, path)
+    return obj
+
+
+def change_array(target: effects.Target, old: Any, new: Any) -> None:
+    if old[-1] == new[-1] and old[:-1] == new[:-1]:
+        return
+    if old[:3] != new[:3]:
+        raise CannotRebuild(target.expression, "an array from outside got another shape")
+    made = np.frombuffer(new[-1], dtype=new[0]).reshape(new[1]).copy()
+    target.emitter.statement("{0}({1}, {2})", Const(np.copyto), target.expression, Const(made))
+
+
+def build_array(obj: Any, solid: type, heap: Heap) -> Plan:
+    """An array made during capture: a copy of what it holds, or a view of the array that it is a view of."""
+    if obj.dtype.hasobject or type(obj) is not solid or any(np.may_share_memory(obj, lent) for lent in LENT):
+        raise CannotRebuild(obj, "an array that holds objects or shares memory with a tensor cannot be copied alone")
+    base = obj.base
+    if base is None:
+        plan = Plan(piece("{0}.copy({1})", Const(obj.copy("K")), "K"))
+        if obj.copy("K").strides != obj.strides:
+            raise CannotRebuild(obj, "an array with such strides cannot be copied")
+    elif type(base) is np.ndarray and base.flags.c_contiguous and base.flags.writeable:
+        offset = obj.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+        layout = (obj.shape, obj.dtype, offset, obj.strides)
+        plan = Plan(piece("{0}({1}, {2})", Const(view_of), base, Const(layout)))
+    else:
+        raise CannotRebuild(obj, "an array that shares memory cannot be copied alone")
+    if not obj.flags.writeable:
+        raise CannotRebuild(obj, "an array that cannot be written to")
+    return plan
+
+
+def view_of(base: Any, layout: tuple[Any, ...]) -> Any:
+    """A view of the memory of an array."""
+    shape, dtype, offset, strides = layout
+    return np.ndarray(shape, dtype, base, offset, strides)
+
+
+# ---- tensors ----------------------------------------------------------------------------------------
+
+COPYING = (torch.tensor,)
+SHARING = (torch.as_tensor, torch.asarray, torch.from_numpy)
+LENT: list[Any] = []  # arrays that share memory with tensors of the captures under way
+
+
+def holds_arrays(value: Any) -> bool:
+    kind = type(value)
+    return kind in ARRAY_TYPES or (kind in (list, tuple) and any(map(holds_arrays, value)))
+
+
+def make_tensor(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """A tensor of an array made during capture is a constant of the graph, copied in each run."""
+    if not args or not holds_arrays(args[0]) or not is_plain(args[0]):
+        return host.record(f, function, args, kwargs)
+    name = f"torch.{function.__name__}"
+    if any(type(arg) is TracedTensor for arg in args) or (kwargs or {}).get("requires_grad"):
+        raise host.refuse("tensor-numpy", f"{name} of an array", function=name)
+    try:
+        with host.recorder.paused(), warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            real = function(*args, **(kwargs or {}))
+            shared = type(args[0]) is np.ndarray and function in SHARING
+            constant = real.clone()
+    except Exception as error:
+        return throw(f, error.with_traceback(None))
+    if warned:
+        raise host.refuse("native-effect", f"{name} would warn", function=name)
+    made = host.recorder.call(torch.clone, (host.enter(constant, paths.const(constant)),), {})
+    if shared:
+        lend(host, args[0], made._storage)
+    return made
+
+
+class Lent(NamedTuple):
+    """An array whose memory a tensor shares in eager."""
+
+    array: Any
+    before: bytes
+    storage: Any  # of the tensor
+    record: Any  # of an array from outside
+    path: Any  # what to refuse when it cannot be kept up
+
+
+LENDING = paths.const("the memory of arrays")
+
+
+def lend(host: Any, array: Any, storage: Any) -> None:
+    """From now on a tensor has the memory of this array: both must stay as they are."""
+    record = host.records.get(id(array))
+    path = LENDING if record is None else record.path
+    if path in host.whole_paths:
+        name = "torch.from_numpy"
+        raise host.refuse("tensor-numpy", "an array and a tensor that change or live on together", function=name)
+    storage.fixed = "a write to memory that an array of numpy shares"
+    host.lent.append(Lent(array, array.tobytes(), storage, record, path))
+    if record is None:
+        LENT.append(array)
+
+
+def check_memory(host: Any, outputs: Iterable[Any]) -> None:
+    """Raises Again where arrays and tensors could be the same memory, of which the program has two copies."""
+    kept = {id(traced._storage) for traced in outputs}
+    for lent in host.lent:
+        if lent.array.tobytes() != lent.before or (lent.record is not None and id(lent.storage) in kept):
+            raise Again(lent.path)
+    names = host.recorder.inputs
+    written = [host.recorder.tensor(name) for name in host.recorder.mutated]
+    for record in [record for record in host.records.values() if type(record.obj) is np.ndarray] if np else ():
+        if names and contents(record.inner) != record.before:
+            raise Again(record.path)
+        if written and (is_argument(record.path) or any(overlap(record.obj, tensor) for tensor in written)):
+            raise Again(record.path)
+
+
+def is_argument(path: Any) -> bool:
+    """Whether each call may come with another array."""
+    return path.chain()[0].accessor is not paths.CONST
+
+
+def overlap(array: Any, tensor: Any) -> bool:
+    """Whether the memory of a tensor reaches into that of an array."""
+    if type(tensor) is torch.SymInt or tensor.layout is not torch.strided or tensor.device.type != "cpu":
+        return False
+    with torch._C.DisableTorchFunction():
+        storage = tensor.untyped_storage()
+        start, size = storage.data_ptr(), storage.nbytes()
+    low, high = np.lib.array_utils.byte_bounds(array)
+    return bool(low < start + size and start < high)
+
+
+def give_back(host: Any) -> None:
+    """The capture is over."""
+    mine = {id(lent.array) for lent in host.lent}
+    LENT[:] = [array for array in LENT if id(array) not in mine]
+
+
+def numpy_members() -> list[Any]:
+    """What may run: the public functions and classes of numpy, numpy.linalg and numpy.fft."""
+    found = []
+    for module in (np, np.linalg, np.fft):
+        for name in dir(module):
+            if name.startswith("_") or name in EXCLUDED:
+                continue
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                member = getattr(module, name, None)
+            home = getattr(member, "__module__", None) or "numpy"
+            if str(home).split(".")[0] == "numpy" and not (
+                isinstance(member, type) and not issubclass(member, (np.generic, np.dtype))
+            ):
+                found.append(member)
+    return found
+
+
+ARRAY_TYPES: frozenset[Any] = frozenset()
+KNOWN: set[int] = set()
+
+
+def register() -> None:
+    """Put the rows in place."""
+    global ARRAY_TYPES
+    scalars = {kind for kind in np.sctypeDict.values() if not issubclass(kind, (np.object_, np.void))}
+    ARRAY_TYPES = frozenset({np.ndarray, *scalars})
+    TensorHost.array_types = ARRAY_TYPES
+    TensorHost.operate_array = operate  # type: ignore[method-assign,assignment]
+    for member in numpy_members():
+        KNOWN.add(id(member))
+        if isinstance(member, FUNCTION_KINDS):
+            STANDINS.setdefault(member, call_numpy)
+    for dispatcher in (np.sum, np.concatenate):
+        CALLERS[id(type(dispatcher))] = call_dispatcher
+    CALLERS[id(np.ufunc)] = call_ufunc
+    CALLERS[id(types.BuiltinFunctionType)] = call_method
+    IMPORTERS[id(np.ndarray)] = enter_array
+    for kind in scalars:
+        if kind is not np.float64 and kind is not np.complex128 and not issubclass(kind, (str, bytes)):
+            IMPORTERS[id(kind)] = enter_scalar
+    RECIPES[id(np.ndarray)] = build_array
+    effects.ROWS[id(np.ndarray)] = (np.ndarray, contents, change_array)
+    standin(*COPYING, *SHARING)(make_tensor)
+
+
+def call_dispatcher(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """A function of numpy that may be overridden by its arguments."""
+    if id(function) not in KNOWN:
+        name = f"numpy.{getattr(function, '__name__', 'function')}"
+        raise host.refuse("native-unknown", f"call of {name}", function=name)
+    return call_numpy(host, f, function, args, kwargs)
+
+
+if np is not None:
+    register()

@@ -1,0 +1,134 @@
+"""functools.lru_cache and functools.cache on functions from outside.
+
+What the cache holds is read and guarded like any outside value; a miss runs the cached function as part of the program
+and puts the result into the real cache after the graph. Both count as hits and misses, in the order of the program.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from stator import _entry, _frames
+from stator.emit import effects
+from stator.frame import RAISED, Frame
+from stator.guards import constant
+from stator.guards.check import EQ, IS
+from stator.native import policy
+from stator.native.host import CALLERS, LruCache, call_python, passes_on
+from stator.native.standins import pin_identity
+from stator.world.door import CONSTANT_TYPES
+from stator.world.hollow import HollowIterator
+
+MISSING = object()
+
+
+def is_constant(value: Any) -> bool:
+    """A value that is equal to itself for ever, hashed and compared by C alone."""
+    kind = type(value)
+    return all(map(is_constant, value)) if kind in (tuple, frozenset) else kind in CONSTANT_TYPES
+
+
+def is_key(host: Any, value: Any) -> bool:
+    """Whether an argument is a key of its own: constants, and outside objects known by identity."""
+    if is_constant(value):
+        return True
+    record = host.records.get(id(value))
+    if record is None or record.inner is not value or record.obj is not value:
+        return False
+    if _frames.type_lookup(type(value), "__hash__") is not object.__hash__:
+        return False
+    pin_identity(host, value)
+    return True
+
+
+class Compatible:
+    """Whether a cache holds nothing for a call, or this constant."""
+
+    __slots__ = ("look", "value")
+
+    def __init__(self, look: Any, value: Any) -> None:
+        self.look = look
+        self.value = value
+
+    def __call__(self, wrapper: Any) -> bool:
+        found = self.look(wrapper)
+        return found is MISSING or constant.same(found, self.value)
+
+
+@passes_on
+def call_cached(host: Any, f: Frame, wrapper: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """A call of a cached function."""
+    function = wrapper.__wrapped__
+    if id(wrapper) not in host.records or function.__module__ in policy.VALUE_CACHES:
+        return call_python(host, f, wrapper, args, kwargs)
+    if not all(is_key(host, value) for value in (*args, *(kwargs or {}).values())):
+        name = getattr(function, "__qualname__", "a function")
+        raise host.refuse(
+            "native-outside-object", f"call of {name} with lru_cache and arguments that vary", function="lru_cache"
+        )
+    given, named = tuple(args), dict(kwargs) if kwargs else None
+    known = host.cached.get(place := (id(wrapper), _entry.cached_key(given, named, wrapper)), MISSING)
+    if known is MISSING:
+        known = looked_up(host, f, wrapper, given, named)
+        host.cached[place] = known
+    host.defer(_entry.cached_store, [wrapper, given, named, known], None)
+    return known
+
+
+def looked_up(host: Any, f: Frame, wrapper: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+    """What the cache holds, or what the function makes."""
+    look = partial(_entry.cached_result, args, kwargs, MISSING)
+    path = host.path_of(wrapper)
+    inside = path.part(f"cached{args}", look)
+    found = look(wrapper)
+    if found is not MISSING:
+        return host.enter(found, inside)
+    before = state(host)
+    try:
+        made = host.call(f, wrapper.__wrapped__, list(args), kwargs)
+    except BaseException as raised:
+        if raised is RAISED:
+            raise host.refuse("native-outside-object", "a cached function that raises", function="lru_cache") from None
+        raise
+    if is_constant(made) and state(host) == before:
+        host.guards.add(path.part(f"cached{args}", Compatible(look, made)), EQ, True, host.origin())
+    else:  # once it is there, the function does not run again
+        host.guards.add(inside, IS, MISSING, host.origin())
+    return made
+
+
+def state(host: Any) -> list[Any]:
+    """What the program has changed so far."""
+    written: list[Any] = [len(host.effects), len(host.recorder._kept), len(host.class_writes)]
+    written += [id(row[3]) for row in host.cells.values() if row[3] is not row[2]]
+    written += [(key, tuple(space.changes())) for key, space in host.namespaces.items() if space.touched or space.full]
+    for record in {id(record): record for record in host.records.values()}.values():
+        written += [(name, id(now)) for name, (was, now, _) in (record.extra or {}).items() if now is not was]
+        hollow = record.hollow
+        if isinstance(hollow, HollowIterator):
+            written.append((hollow.taken, hollow.ended))
+        elif hollow is not None:
+            written += list(hollow.operations())
+        elif record.before is not None and not same_contents(record):
+            written.append(id(record))
+    return written
+
+
+def same_contents(record: Any) -> bool:
+    """Whether a shadow is as it was imported; one that changed once counts as changing each time."""
+    try:
+        now = effects.snapshot(record.inner)
+    except (KeyError, TypeError):
+        return False
+    return bool(items_of(now) == items_of(record.before))
+
+
+def items_of(contents: Any) -> Any:
+    """Contents compared by identity."""
+    if isinstance(contents, (list, tuple)):
+        return [items_of(item) if isinstance(item, tuple) else effects.token(item) for item in contents]
+    return contents
+
+
+CALLERS[id(LruCache)] = call_cached

@@ -1,0 +1,154 @@
+"""functools.lru_cache on functions from outside: hits are honoured, misses run the function once and fill the cache."""
+
+import functools
+import math
+
+import pytest
+import torch
+
+import stator
+from tests.harness import check
+
+SEEN = []
+
+
+@functools.lru_cache(maxsize=None)
+def table(n):
+    return tuple(math.cos(i) for i in range(n))
+
+
+@functools.lru_cache(maxsize=2)
+def mask(n, *, scale=1.0):
+    return torch.ones(n, n).tril() * scale
+
+
+@functools.cache
+def fibonacci(n):
+    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+
+@functools.cache
+def noisy(n):
+    SEEN.append(n)
+    print("made", n)
+    return [n]
+
+
+@functools.lru_cache(typed=True)
+def typed(n):
+    return type(n).__name__
+
+
+@functools.cache
+def failing(n):
+    raise ValueError(n)
+
+
+class Encoder(torch.nn.Module):
+    @functools.lru_cache(maxsize=4)  # noqa: B019
+    def positions(self, n, scale=1.0):
+        return torch.arange(n) * scale
+
+    def forward(self, x):
+        return x + self.positions(3, scale=2.0) + self.positions(3)
+
+
+def call_failing(x):
+    try:
+        return x + failing(1)
+    except ValueError as error:
+        return x - error.args[0]
+
+
+PROGRAMS = {
+    "constant": (lambda x: x * torch.tensor(table(3)), 0),
+    "tensor": (lambda x: mask(3) @ x, 1),
+    "keywords": (lambda x: mask(3, scale=2.0) @ x + mask(3).sum(), 1),
+    "identity": (lambda x: (mask(3) is mask(3), x), 1),
+    "evicted": (lambda x: x + sum(mask(n).sum() for n in (1, 2, 3, 1)), None),
+    "recursive": (lambda x: x * fibonacci(10), 1),
+    "effects": (lambda x: (x + len(noisy(3)), noisy(3).copy()), 1),
+    "typed": (lambda x: (typed(1), typed(1.0), typed(True), x), 0),
+}
+CACHES = (table, mask, fibonacci, noisy, typed, failing)
+
+
+@pytest.fixture(autouse=True)
+def empty_caches():
+    for cache in CACHES:
+        cache.cache_clear()
+    SEEN.clear()
+
+
+def run(program, calls):
+    for cache in CACHES:
+        cache.cache_clear()
+    SEEN.clear()
+    results = [str(program(torch.ones(3))) for _ in range(calls)]
+    return results, [cache.cache_info() for cache in CACHES], list(SEEN)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_hits_and_misses_are_those_of_eager(name, capsys):
+    program, recompiles = PROGRAMS[name]
+    expected, printed = run(program, 4), capsys.readouterr().out
+    stator.reset()
+    compiled = stator.compile(program, fullgraph=True, backend="eager")
+    assert run(compiled, 4) == expected
+    assert capsys.readouterr().out == printed
+    if recompiles is not None:
+        assert stator.stats()["recompiles"] == recompiles
+
+
+def test_a_cached_method():
+    check(Encoder(), torch.ones(3), expect_recompiles=1, expect_graphs=2)
+
+
+def test_the_cached_object_itself():
+    compiled = stator.compile(lambda x: (mask(3), x + 1), fullgraph=True, backend="eager")
+    first, second = compiled(torch.ones(3))[0], compiled(torch.ones(3))[0]
+    assert first is second is mask(3)
+
+
+def test_a_filled_cache_is_honoured():
+    held = mask(3)
+    held.fill_(7)
+    compiled = stator.compile(lambda x: mask(3) @ x, fullgraph=True, backend="eager")
+    assert compiled(torch.ones(3)).tolist() == [21, 21, 21]
+    mask.cache_clear()
+    assert compiled(torch.ones(3)).tolist() == [1, 2, 3]
+    held = mask(3)
+    held.fill_(2)
+    assert compiled(torch.ones(3)).tolist() == [6, 6, 6]
+
+
+def test_a_constant_that_the_cache_no_longer_agrees_with():
+    scale = [1]
+
+    @functools.cache
+    def scaled(n):
+        return n * scale[0]
+
+    compiled = stator.compile(lambda x: x * scaled(3), fullgraph=True, backend="eager")
+    assert compiled(torch.ones(1)).item() == 3
+    scaled.cache_clear()
+    scale[0] = 2
+    assert scaled(3) == 6
+    scale[0] = 1
+    assert compiled(torch.ones(1)).item() == 6  # as eager: the cache says so
+
+
+def test_a_cached_function_that_raises_is_a_break():
+    check(call_failing, torch.ones(3), fullgraph=False, expect_breaks=None, expect_graphs=None)
+
+
+def test_tensors_as_keys_are_a_break():
+    @functools.cache
+    def doubled(x):
+        return x * 2
+
+    compiled = stator.compile(lambda x: doubled(x) + 1, backend="eager")
+    x = torch.ones(3)
+    assert compiled(x).tolist() == [3, 3, 3] and doubled.cache_info().currsize == 1
+    with pytest.raises(stator.Unsupported, match="native-outside-object"):
+        stator.compile(lambda x: doubled(x) + 1, fullgraph=True, backend="eager")(x)
