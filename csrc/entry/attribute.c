@@ -24,25 +24,24 @@ keep(PyObject *value, Scratch *scratch)
     return value;
 }
 
-/* Attributes of plain functions are read from the struct: their getters raise audit events. */
+/* Attributes of plain functions are read from the struct: their getters raise audit events. Borrowed. */
 static PyObject *
 function_field(PyObject *object, PyObject *name)
 {
     PyFunctionObject *function = (PyFunctionObject *)object;
-    PyObject *value = NULL;
-    if (PyUnicode_CompareWithASCIIString(name, "__defaults__") == 0) {
-        value = function->func_defaults;
+    const struct { const char *name; PyObject *value; } fields[] = {
+        {"__globals__", function->func_globals},
+        {"__defaults__", function->func_defaults},
+        {"__kwdefaults__", function->func_kwdefaults},
+        {"__code__", function->func_code},
+        {"__closure__", function->func_closure},
+    };
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(fields); i++) {
+        if (PyUnicode_CompareWithASCIIString(name, fields[i].name) == 0) {
+            return fields[i].value == NULL ? Py_None : fields[i].value;
+        }
     }
-    else if (PyUnicode_CompareWithASCIIString(name, "__kwdefaults__") == 0) {
-        value = function->func_kwdefaults;
-    }
-    else if (PyUnicode_CompareWithASCIIString(name, "__code__") == 0) {
-        return function->func_code;
-    }
-    else {
-        return NULL;
-    }
-    return value == NULL ? Py_None : value;
+    return NULL;
 }
 
 /* A slot or another object member: the pointer itself, borrowed. */
@@ -91,18 +90,16 @@ general_attribute(PyObject *object, PyObject *name, Scratch *scratch)
 PyObject *
 attribute_load(PyObject *object, PyObject *name, Scratch *scratch)
 {
+    PyObject *field = Py_IS_TYPE(object, &PyFunction_Type) ? function_field(object, name) : NULL;
+    if (field != NULL) {
+        return field;
+    }
     PyObject *attribute = _PyType_Lookup(Py_TYPE(object), name);
     if (attribute == NULL) {
         return general_attribute(object, name, scratch);
     }
     if (Py_TYPE(attribute) == &PyMemberDescr_Type) {
         return member_value(object, ((PyMemberDescrObject *)attribute)->d_member, scratch);
-    }
-    if (Py_TYPE(object) == &PyFunction_Type) {
-        PyObject *value = function_field(object, name);
-        if (value != NULL) {
-            return value;
-        }
     }
     if (Py_TYPE(attribute) == &PyGetSetDescr_Type) {
         int before = function_modes_off();

@@ -12,6 +12,8 @@ typedef struct {
     vectorcallfunc vectorcall;
     PyObject *function;     /* owned: the user's function, __wrapped__ */
     PyObject *miss;         /* owned: miss(args, kwargs or None) */
+    PyObject *swept;        /* owned: None, or called as swept() after expired entries were dropped */
+    uint64_t deaths;        /* of programs anywhere, when the entries were last looked through */
     PyObject *dict;
     PyObject *weakrefs;
     Entry *entries;
@@ -35,6 +37,16 @@ drop_loads(PyObject **loads, Py_ssize_t count)
     for (Py_ssize_t i = 0; i < count; i++) {
         Py_DECREF(loads[i]);
     }
+}
+
+/* The entry at `index`, no longer in the list; its references are the caller's. */
+static Entry
+take_out(Compiled *self, Py_ssize_t index)
+{
+    Entry gone = self->entries[index];
+    self->count--;
+    memmove(self->entries + index, self->entries + index + 1, (self->count - index) * sizeof(Entry));
+    return gone;
 }
 
 static void
@@ -151,6 +163,41 @@ call_function(Compiled *self, PyObject *const *args, Py_ssize_t nargs, PyObject 
     return result;
 }
 
+static Py_ssize_t
+find_expired(const Compiled *self)
+{
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        if (self->entries[i].program->npos == EXPIRED) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Drops entries whose guarded objects died; each time the list is looked through anew, as dropping one may run code. */
+static void
+sweep(Compiled *self)
+{
+    self->deaths = mortal_deaths();
+    Py_ssize_t at = find_expired(self);
+    if (at < 0) {
+        return;
+    }
+    for (; at >= 0; at = find_expired(self)) {
+        Entry gone = take_out(self, at);
+        Py_DECREF(gone.program);
+        Py_DECREF(gone.function);
+    }
+    if (self->swept == NULL || self->swept == Py_None) {
+        return;
+    }
+    PyObject *result = PyObject_CallNoArgs(self->swept);
+    if (result == NULL) {
+        PyErr_WriteUnraisable((PyObject *)self);
+    }
+    Py_XDECREF(result);
+}
+
 /* One entry's result, which may be a Tail. */
 PyObject *
 compiled_enter(PyObject *compiled, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
@@ -159,6 +206,9 @@ compiled_enter(PyObject *compiled, PyObject *const *args, Py_ssize_t nargs, PyOb
     PyObject *result;
     if (__builtin_expect(eager_only, 0)) {
         return call_function(self, args, nargs, kwnames);
+    }
+    if (__builtin_expect(self->deaths != mortal_deaths(), 0)) {
+        sweep(self);
     }
     for (Py_ssize_t i = 0; i < self->count; i++) {
         if (try_entry(self, i, args, nargs, kwnames, &result)) {
@@ -202,9 +252,9 @@ copy_identity(Compiled *self)
 static PyObject *
 compiled_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"function", "miss", NULL};
-    PyObject *function, *miss;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO", names, &function, &miss)) {
+    static char *names[] = {"function", "miss", "swept", NULL};
+    PyObject *function, *miss, *swept = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O", names, &function, &miss, &swept)) {
         return NULL;
     }
     Compiled *self = (Compiled *)type->tp_alloc(type, 0);
@@ -214,6 +264,8 @@ compiled_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->vectorcall = compiled_vectorcall;
     self->function = Py_NewRef(function);
     self->miss = Py_NewRef(miss);
+    self->swept = Py_NewRef(swept);
+    self->deaths = mortal_deaths();
     self->dict = PyDict_New();
     if (self->dict == NULL || copy_identity(self) < 0) {
         Py_DECREF(self);
@@ -231,6 +283,7 @@ compiled_traverse(Compiled *self, visitproc visit, void *arg)
     }
     Py_VISIT(self->function);
     Py_VISIT(self->miss);
+    Py_VISIT(self->swept);
     Py_VISIT(self->dict);
     return 0;
 }
@@ -256,6 +309,7 @@ compiled_clear(Compiled *self)
     drop_entries(self);
     Py_CLEAR(self->function);
     Py_CLEAR(self->miss);
+    Py_CLEAR(self->swept);
     Py_CLEAR(self->dict);
     return 0;
 }
@@ -308,6 +362,7 @@ compiled_append(Compiled *self, PyObject *args)
 static PyObject *
 compiled_entries(Compiled *self, PyObject *Py_UNUSED(ignored))
 {
+    sweep(self);
     PyObject *list = PyList_New(0);
     for (Py_ssize_t i = 0; list != NULL && i < self->count; i++) {
         PyObject *pair = PyTuple_Pack(2, self->entries[i].program, self->entries[i].function);
@@ -337,9 +392,7 @@ compiled_remove(Compiled *self, PyObject *number)
         PyErr_SetString(PyExc_IndexError, "no such entry");
         return NULL;
     }
-    Entry gone = self->entries[index];
-    self->count--;
-    memmove(self->entries + index, self->entries + index + 1, (self->count - index) * sizeof(Entry));
+    Entry gone = take_out(self, index);
     Py_DECREF(gone.program);
     Py_DECREF(gone.function);
     Py_RETURN_NONE;
@@ -376,7 +429,7 @@ PyTypeObject Compiled_Type = {
     .tp_name = "stator._entry.Compiled",
     .tp_basicsize = sizeof(Compiled),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
-    .tp_doc = "Compiled(function, miss): a function that tries its compiled entries before it is captured anew",
+    .tp_doc = "Compiled(function, miss, swept=None): a function that tries its compiled entries before it is captured anew",
     .tp_new = compiled_new,
     .tp_dealloc = (destructor)compiled_dealloc,
     .tp_traverse = (traverseproc)compiled_traverse,

@@ -29,6 +29,7 @@ typedef struct TensorCheck TensorCheck;
 typedef struct StateCheck StateCheck;
 typedef struct Distinct Distinct;
 typedef struct Relation Relation;
+typedef struct Watch Watch;
 
 /* Kept small: a hit on a large model is bound by how much memory it walks over. */
 typedef struct {
@@ -71,12 +72,16 @@ typedef struct {
     int32_t load_count;
     int32_t *loads;           /* slots handed to the entry function */
     int32_t min_args;         /* one more than the highest argument index used */
-    int32_t npos;             /* -1: call shape is not checked */
+    int32_t npos;             /* -1: call shape is not checked; EXPIRED: no call fits any longer */
     int32_t shape_row;
     PyObject *kwnames;        /* owned tuple of str or NULL */
-    PyObject *consts;         /* owned tuple: the values of slots 1, 2, ... */
+    PyObject *consts;         /* owned tuple: the values of slots 1, 2, ..., None for mortal ones */
+    PyObject **values;        /* borrowed: the values themselves */
+    PyObject **references;    /* owned weak references to mortal keys and constants; see mortal.c */
+    Py_ssize_t reference_count;
+    Watch *watch;             /* owned or NULL: what those call */
     PyObject *anchor;         /* owned empty dict in slot 0; its tag never changes, so it pins what holds for constants */
-    PyObject *keys;           /* owned list: the keys of the instructions */
+    PyObject *keys;           /* owned list: the keys of the instructions, None for mortal ones */
     PyObject *twin;           /* owned callable or NULL: twin(args, kwnames, row) compares in debug mode */
     Lookup *lookups;
     TensorCheck **tensors;    /* each spec once */
@@ -94,9 +99,11 @@ typedef struct {
     PyObject **values;
     Scratch *scratch;
     PyObject *const *args;
+    const Program *program;
 } Run;
 
 #define HIT (-1)
+#define EXPIRED INT32_MAX
 
 /* run.c: HIT with the loads in `out`, or the failing row. Raises nothing.
  * The loads are new references; the caller may set *borrow to ask for borrowed ones, and finds there what it got. */
@@ -118,6 +125,7 @@ void ahead_note(const Program *program, Scratch *scratch);
 /* pack.c: instructions as rows of numbers (op, src, dst, arg, row) and a list of keys become a program's code. */
 enum { COLUMNS = 5 };
 int program_pack(Program *program, const int32_t *numbers, Py_ssize_t length);
+int program_release_consts(Program *program);
 void program_unpack(Program *program);
 
 /* constants.c */
@@ -163,6 +171,15 @@ PyObject *tail_set_runner(PyObject *module, PyObject *function);
 /* traceback.c */
 PyObject *traceback_set_own(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 void traceback_clean(void);
+
+/* mortal.c */
+extern PyTypeObject Watch_Type;
+bool mortal(PyObject *object);
+uint64_t mortal_deaths(void);
+void program_expire(Program *program);
+PyObject *mortal_hold(Program *program, PyObject *object);
+void mortal_forget(Program *program);
+PyObject *mortal_ask(PyObject *module, PyObject *object);
 
 /* distinct.c */
 Distinct *distinct_new(PyObject *key, int32_t slots);

@@ -64,6 +64,7 @@ verify_ordered(void)
 static PyMethodDef functions[] = {
     {"type_version", type_version, METH_O, "type_version(cls) -> version tag of its attributes, 0 if there is none"},
     {"same_constant", same_constant, METH_VARARGS, "same_constant(object, key) -> what the EQ check answers"},
+    {"mortal", mortal_ask, METH_O, "mortal(object) -> whether guards that compare with it hold it weakly"},
     {"upcoming", (PyCFunction)(void (*)(void))upcoming, METH_FASTCALL, "upcoming(start, iterator) -> some of the elements after the next `start`"},
     {"beneath", beneath, METH_O, "beneath(iterator) -> the iterators and mutable containers it goes over"},
     {"cached_key", (PyCFunction)(void (*)(void))cached_key, METH_FASTCALL, "cached_key(args, kwargs, wrapper) -> the key of a call in an lru_cache"},
@@ -125,7 +126,7 @@ PyMODINIT_FUNC
 PyInit__entry(void)
 {
     if (verify_ordered() < 0 || upcoming_init() < 0 || cached_init() < 0 || connect_torch() < 0 || PyType_Ready(&Program_Type) < 0 || PyType_Ready(&Compiled_Type) < 0
-        || PyType_Ready(&Tail_Type) < 0) {
+        || PyType_Ready(&Tail_Type) < 0 || PyType_Ready(&Watch_Type) < 0) {
         return NULL;
     }
     PyObject *module = PyModule_Create(&definition);

@@ -276,10 +276,11 @@ check_ALIVE(const Run *run, const Instr *in)
     return target != Py_None && (in->key == Py_None || target == object);
 }
 
+/* May have asked Python, so that objects may have died. */
 static inline bool
-check_STATE(const Run *Py_UNUSED(run), const Instr *in)
+check_STATE(const Run *run, const Instr *in)
 {
-    return state_check(in->state);
+    return state_check(in->state) && run->program->npos != EXPIRED;
 }
 
 static inline bool

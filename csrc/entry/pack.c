@@ -92,6 +92,45 @@ pack_key(Program *program, Instr *in, Py_ssize_t at, PyObject *key)
     }
 }
 
+/* Instructions that compare addresses: the object need not be kept alive. */
+static bool
+compares_identity(int32_t op)
+{
+    return op == OP_IS || op == OP_TYPE_IS || op == OP_INSTANCE || op == OP_CODE_IS;
+}
+
+/* Lets go of the key of such an instruction. */
+static int
+release_key(Program *program, Py_ssize_t at)
+{
+    PyObject *held = mortal_hold(program, PyList_GET_ITEM(program->keys, at));
+    return held == NULL ? -1 : PyList_SetItem(program->keys, at, held);
+}
+
+/* Lets go of constants in the same way. */
+int
+program_release_consts(Program *program)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(program->consts);
+    PyObject *held = PyTuple_New(count);
+    program->values = PyMem_Calloc(count + 1, sizeof(PyObject *));
+    if (held == NULL || program->values == NULL) {
+        Py_XDECREF(held);
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *value = program->values[i] = PyTuple_GET_ITEM(program->consts, i), *one = mortal_hold(program, value);
+        if (one == NULL) {
+            Py_DECREF(held);
+            return -1;
+        }
+        PyTuple_SET_ITEM(held, i, one);
+    }
+    Py_SETREF(program->consts, held);
+    return 0;
+}
+
 static bool
 in_range(const Program *program, const Instr *in, Py_ssize_t length)
 {
@@ -153,7 +192,8 @@ program_pack(Program *program, const int32_t *numbers, Py_ssize_t length)
             PyErr_Format(PyExc_ValueError, "instruction %zd is out of range", i);
             return -1;
         }
-        if (pack_key(program, in, i, PyList_GET_ITEM(program->keys, i)) < 0) {
+        if (pack_key(program, in, i, PyList_GET_ITEM(program->keys, i)) < 0
+            || (compares_identity(in->op) && release_key(program, i) < 0)) {
             return -1;
         }
         if (in->op == OP_ARG && in->arg >= program->min_args) {

@@ -56,7 +56,7 @@ fill(Program *program, Py_buffer *code, PyObject *targets, PyObject *loads)
         PyErr_SetString(PyExc_ValueError, "malformed program");
         return -1;
     }
-    if (program_pack(program, code->buf, code->len / width) < 0) {
+    if (program_release_consts(program) < 0 || program_pack(program, code->buf, code->len / width) < 0) {
         return -1;
     }
     Py_ssize_t names = program->kwnames == NULL ? 0 : PyTuple_GET_SIZE(program->kwnames);
@@ -114,8 +114,9 @@ program_traverse(Program *program, visitproc visit, void *arg)
 static int
 program_clear(Program *program)
 {
-    program->npos = INT32_MAX;
+    program->npos = EXPIRED;
     program->load_count = 0;
+    mortal_forget(program);
     program_unpack(program);
     Py_CLEAR(program->keys);
     Py_CLEAR(program->kwnames);
@@ -132,6 +133,7 @@ program_dealloc(Program *program)
     program_clear(program);
     PyMem_Free(program->loads);
     PyMem_Free(program->targets);
+    PyMem_Free(program->values);
     scratch_free(program->scratch);
     Py_TYPE(program)->tp_free(program);
 }
@@ -189,7 +191,27 @@ program_run_method(Program *program, PyObject *arguments)
     return PyLong_FromLong(row);
 }
 
+/* expire(): no call fits any longer. */
+static PyObject *
+program_expire_method(Program *program, PyObject *Py_UNUSED(ignored))
+{
+    program_expire(program);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+program_expired(Program *program, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(program->npos == EXPIRED);
+}
+
+static PyGetSetDef program_getset[] = {
+    {"expired", (getter)program_expired, NULL, "whether an object died that the program compares with"},
+    {NULL},
+};
+
 static PyMethodDef program_methods[] = {
+    {"expire", (PyCFunction)program_expire_method, METH_NOARGS, "expire(): no call fits any longer"},
     {"run", (PyCFunction)program_run_method, METH_VARARGS, "run(args, kwnames=None) -> loads, or number of the failing row"},
     {NULL},
 };
@@ -213,4 +235,5 @@ PyTypeObject Program_Type = {
     .tp_clear = (inquiry)program_clear,
     .tp_methods = program_methods,
     .tp_members = program_members,
+    .tp_getset = program_getset,
 };

@@ -27,7 +27,7 @@ scratch_new(const Program *program)
     scratch->values[0] = program->anchor;
     scratch->ahead = ahead_new(program);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(program->consts); i++) {
-        scratch->values[i + 1] = PyTuple_GET_ITEM(program->consts, i);
+        scratch->values[i + 1] = program->values[i];
     }
     return scratch;
 }
@@ -209,9 +209,12 @@ run_carefully(Program *program, PyObject *const *args, PyObject **out, bool *bor
     }
     Py_INCREF(program);
     program->busy = true;
-    Run run = {scratch->values, scratch, args};
+    Run run = {scratch->values, scratch, args, program};
     int32_t row = execute_any(program, &run);
     *borrow = *borrow && scratch->owned_count == 0;
+    if (row == HIT && program->npos == EXPIRED) {
+        row = program->shape_row;
+    }
     if (row == HIT) {
         give_loads(program, scratch, out, *borrow);
     }
@@ -242,7 +245,7 @@ program_run(Program *program, PyObject *const *args, Py_ssize_t nargs, PyObject 
     if (program->max_owned > 0) {
         return run_carefully(program, args, out, borrow);
     }
-    Run run = {program->scratch->values, program->scratch, args};
+    Run run = {program->scratch->values, program->scratch, args, program};
     int32_t row = execute_any(program, &run);
     if (row == HIT) {
         give_loads(program, program->scratch, out, *borrow);

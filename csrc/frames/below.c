@@ -106,12 +106,13 @@ PyObject *stator_below(PyThreadState *ts, _PyInterpreterFrame *raw, int throwfla
     PyCodeObject *code = raw->f_code;
     int makes_generator = code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
     int starts = raw->prev_instr < _PyCode_CODE(code) + code->_co_firsttraceable;
-    if (throwflag || makes_generator || !starts || !(code->co_flags & CO_OPTIMIZED) || frame_is_generator(raw)
-        || stator_transparent_code(code) || (PyObject *)raw->f_func == stator_thread.alone) {
+    CodeMark mark = stator_code_mark(code);
+    if (mark == CODE_TRANSPARENT || throwflag || makes_generator || !starts || !(code->co_flags & CO_OPTIMIZED) || frame_is_generator(raw)
+        || (PyObject *)raw->f_func == stator_thread.alone) {
         return _PyEval_EvalFrameDefault(ts, raw, throwflag);
     }
     PyObject *marks = raw->f_func->func_dict;
-    if (stator_skip_code(code) || (marks && PyDict_Contains(marks, disable_key) == 1)) {
+    if (mark == CODE_SKIPPED || (marks && PyDict_Contains(marks, disable_key) == 1)) {
         PyObject *alone = excluded_alone(marks);
         if (alone) {
             return run_alone(ts, raw, throwflag, alone);

@@ -51,13 +51,16 @@ void stator_span_enter(PyThreadState *ts, Span *span);
 void stator_span_leave(PyThreadState *ts, Span *span);
 PyObject *stator_span_result(PyObject *result);
 
+/* What the hook does with frames of a code object. */
+typedef enum { CODE_UNKNOWN, CODE_TAKEN, CODE_SKIPPED, CODE_TRANSPARENT } CodeMark;
+
 void stator_hook_install(void);
 void stator_hook_remove(void);
 PyObject *stator_gave_up(void);
 int stator_generic_read(PyTypeObject *type);
 int stator_generic_write(PyTypeObject *type);
 int stator_skip_code(PyCodeObject *code);
-int stator_transparent_code(PyCodeObject *code);
+CodeMark stator_code_mark(PyCodeObject *code);
 int stator_hook_ready(PyObject *module);
 int stator_frame_ready(PyObject *module);
 int stator_note_classes(int change);

@@ -6,11 +6,9 @@ _Thread_local Thread stator_thread;
 static int armed_threads; /* spans now open over all threads; guarded by the GIL */
 static Py_ssize_t extra_index = -1;
 
-enum { CODE_UNKNOWN, CODE_TAKEN, CODE_SKIPPED, CODE_TRANSPARENT };
-
 static PyObject *own_folder; /* file name prefix of stator's own code; strong */
 
-static intptr_t code_mark(PyCodeObject *code) {
+CodeMark stator_code_mark(PyCodeObject *code) {
     void *extra = NULL;
     _PyCode_GetExtra((PyObject *)code, extra_index, &extra);
     if ((intptr_t)extra == CODE_UNKNOWN) {
@@ -18,7 +16,7 @@ static intptr_t code_mark(PyCodeObject *code) {
         extra = (void *)(intptr_t)(own ? CODE_SKIPPED : CODE_TAKEN);
         _PyCode_SetExtra((PyObject *)code, extra_index, extra);
     }
-    return (intptr_t)extra;
+    return (CodeMark)(intptr_t)extra;
 }
 
 /* set_own_folder(prefix): code from files below it is stator's own and never captured. */
@@ -27,8 +25,7 @@ static PyObject *set_own_folder(PyObject *module, PyObject *prefix) {
     Py_RETURN_NONE;
 }
 
-int stator_skip_code(PyCodeObject *code) { return code_mark(code) == CODE_SKIPPED; }
-int stator_transparent_code(PyCodeObject *code) { return code_mark(code) == CODE_TRANSPARENT; }
+int stator_skip_code(PyCodeObject *code) { return stator_code_mark(code) == CODE_SKIPPED; }
 
 /* Interpretation nests several C calls per Python call: stop well before the C stack ends. */
 static int stack_exhausted(void) {
@@ -160,7 +157,7 @@ static PyObject *hook(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag
     if (!stator_thread.armed) {
         return stator_thread.below ? stator_below(ts, raw, throwflag) : _PyEval_EvalFrameDefault(ts, raw, throwflag);
     }
-    intptr_t mark = code_mark(raw->f_code);
+    CodeMark mark = stator_code_mark(raw->f_code);
     if (mark == CODE_TRANSPARENT) {
         return _PyEval_EvalFrameDefault(ts, raw, throwflag);
     }

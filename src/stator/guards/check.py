@@ -13,6 +13,7 @@ from stator import _entry
 from stator._entry import OPCODES
 from stator.guards import state
 from stator.guards.constant import same
+from stator.guards.mortal import GONE
 from stator.guards.path import Path, describe_object, immutable_base, instance_dict, key_is_safe
 from stator.guards.relation import Relation
 from stator.guards.tensor_spec import TensorSpec, fits
@@ -32,6 +33,7 @@ class Check:
     new: Callable[[Any, Any], str]  # of the value and the key
     pinned: str = ""  # what vouches for the outcome, see tree.py: OBJECT, TYPE, DICT, FIELDS, SIZE, KEYS or nothing
     many: bool = False  # one path may have several, told apart by the key
+    weak: bool = False  # the key is an object that need not be kept alive
 
     def __repr__(self) -> str:
         return self.name
@@ -39,6 +41,8 @@ class Check:
 
 def show(value: Any, limit: int = 60) -> str:
     """A short text for a value; builtin values in full, others by kind, so that no user code runs."""
+    if value is GONE:
+        return repr(value)
     if isinstance(value, type | types.FunctionType | types.ModuleType):
         return describe_object(value)
     if type(value) in (int, float, bool, complex, str, bytes, type(None), tuple, frozenset, range, slice):
@@ -184,7 +188,9 @@ def _show_code(value: Any, _: Any) -> str:
     return _code_place(code) if isinstance(code, types.CodeType) else show(value)
 
 
-def _code_place(code: types.CodeType) -> str:
+def _code_place(code: Any) -> str:
+    if code is GONE:
+        return repr(code)
     return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
 
 
@@ -209,15 +215,16 @@ def _row(
     new: Any,
     pinned: str = "",
     many: bool = False,
+    weak: bool = False,
 ) -> Check:
-    return Check(name, OPCODES.get(name, -1), holds, sentence, old, new, pinned, many)
+    return Check(name, OPCODES.get(name, -1), holds, sentence, old, new, pinned, many, weak)
 
 
-TYPE_IS = _row("TYPE_IS", _type_is, "type of {path} is {old}, now {new}", show, _show_type, "TYPE")
+TYPE_IS = _row("TYPE_IS", _type_is, "type of {path} is {old}, now {new}", show, _show_type, "TYPE", weak=True)
 TYPE_VERSION = _row(
     "TYPE_VERSION", _type_version, "class {path} is unchanged, now modified ({old}, {new})", str, _show_version
 )
-IS = _row("IS", _is, "{path} is {old} itself, now {new}", show, _show_value, "OBJECT")
+IS = _row("IS", _is, "{path} is {old} itself, now {new}", show, _show_value, "OBJECT", weak=True)
 EQ = _row("EQ", same, "{path} is {old}, now {new}", show, _show_value, "OBJECT")
 LEN = _row("LEN", _len, "length of {path} is {old}, now {new}", str, _show_len, "SIZE")
 KEYS = _row("KEYS", _keys, "keys of {path} are {old}, now {new}", show, _show_keys, "KEYS")
@@ -229,7 +236,7 @@ NO_ATTR = _row(
     "NO_ATTR", _no_attr, "{path} has no own attribute {old}, now it has", show, _nothing, "FIELDS", many=True
 )
 TENSOR = _row("TENSOR", _tensor, "{path} is {old}: {new}", str, _show_tensor)
-CODE_IS = _row("CODE_IS", _code_is, "code of {path} is {old}, now {new}", _code_place, _show_code)
+CODE_IS = _row("CODE_IS", _code_is, "code of {path} is {old}, now {new}", _code_place, _show_code, weak=True)
 NO_HOOKS = _row("NO_HOOKS", _no_hooks, "{path} has no hooks, now {new}", _nothing, _show_hooks)
 EMPTY_CELL = _row("EMPTY_CELL", _empty_cell, "cell {path} is empty, now filled", _nothing, _nothing)
 SAME = _row("SAME", _never, "{path} is the same object as {old}, now another one", Path.describe, _nothing, many=True)

@@ -10,6 +10,7 @@ from typing import Any
 from stator._entry import GuardProgram
 from stator.guards.check import CALL_SHAPE, DISTINCT, PRESENT, RELATION, SAME, STATE, Check, show
 from stator.guards.emitter import Emitter
+from stator.guards.mortal import GONE, alive, held
 from stator.guards.path import Missing, Path
 from stator.guards.relation import Relation, read
 from stator.guards.state import StateSnapshot
@@ -35,17 +36,22 @@ class Failure:
 class GuardSet:
     """Collects checks on paths and compiles them to a guard program."""
 
-    __slots__ = ("_rows", "_shape")
+    __slots__ = ("_kept", "_rows", "_shape")
 
     def __init__(self) -> None:
-        self._rows: dict[Any, Row] = {}
+        self._rows: dict[Any, Row] = {}  # keys of weak checks are `held`
+        self._kept: list[Any] = []
         self._shape: tuple[int, tuple[str, ...]] | None = None
 
     def add(self, path: Path, check: Check, key: Any = None, origin: Any = None) -> None:
         """Adds a check; the first one of its kind on a path stays, as the value at a path is one."""
         ident = (path, check, key) if check.many else (path, check)
         if ident not in self._rows:
-            self._rows[ident] = (path, check, key, origin)
+            self._rows[ident] = (path, check, held(key) if check.weak else key, origin)
+
+    def keep(self, obj: Any) -> None:
+        """The object lives for as long as these guards."""
+        self._kept.append(obj)
 
     def has(self, path: Path, check: Check) -> bool:
         """Whether there is such a check."""
@@ -54,7 +60,7 @@ class GuardSet:
     def replace(self, path: Path, check: Check, key: Any) -> None:
         """Gives a check another key."""
         known = self._rows[path, check]
-        self._rows[path, check] = (path, check, key, known[3])
+        self._rows[path, check] = (path, check, held(key) if check.weak else key, known[3])
 
     def distinct(self, paths: Iterable[Path], origin: Any = None) -> None:
         """The values at these paths are pairwise different objects."""
@@ -67,8 +73,12 @@ class GuardSet:
         self._rows.setdefault((RELATION, relation), (None, RELATION, relation, origin))
 
     def rows(self) -> Iterable[Row]:
-        """All rows in the order they were added."""
-        return self._rows.values()
+        """All rows in the order they were added; GONE is the key of a check whose object has died."""
+        return [(path, check, alive(key), origin) for path, check, key, origin in self._rows.values()]
+
+    def bereft(self) -> list[tuple[Path, Check]]:
+        """The checks whose object has died."""
+        return [(row[0], row[1]) for row in self._rows.values() if row[0] is not None and alive(row[2]) is GONE]
 
     def state(self, snapshot: StateSnapshot, origin: Any = None) -> None:
         """torch's state is this one."""
@@ -85,7 +95,7 @@ class GuardSet:
     def compile(self, loads: Sequence[Path]) -> GuardProgram:
         """The program that runs all checks and hands out the values at `loads`."""
         tree = Tree()
-        rows = list(self._rows.values())
+        rows = list(self.rows())
         apart: list[tuple[list[Node], int]] = []
         related: list[tuple[list[Node], Relation, int]] = []
         for number, (path, check, key, _) in enumerate(rows):
@@ -111,13 +121,15 @@ class GuardSet:
             emitter.relation(nodes, relation, number)
         npos, kwnames = self._shape or (-1, ())
         program = emitter.finish(outputs, npos, kwnames, shape_row)
+        if any(key is GONE for _, _, key, _ in rows) or any(value is GONE for value in tree.const_values):
+            program.expire()
         if DEBUG:
             program.twin = _Twin(self, tuple(loads))
         return program
 
     def row(self, number: int, loads: Sequence[Path] = ()) -> Row:
         """The row that a program reported by its number."""
-        rows = list(self._rows.values())
+        rows = list(self.rows())
         if number < len(rows):
             return rows[number]
         path = loads[number - len(rows)] if number - len(rows) < len(loads) else None
@@ -136,7 +148,7 @@ class GuardSet:
         if self._shape is not None and shape != self._shape:
             return _failure(self._rows[CALL_SHAPE], arg_names, new=_show_shape(*shape))
         memo: dict[Path, Any] = {}
-        for row in self._rows.values():
+        for row in self.rows():
             failure = _evaluate(row, args, memo, arg_names)
             if failure is not None:
                 return failure
@@ -148,7 +160,7 @@ class GuardSet:
 
     def describe(self, arg_names: Sequence[str] = ()) -> list[str]:
         """One line per check."""
-        return [_describe(row, arg_names) for row in self._rows.values()]
+        return [_describe(row, arg_names) for row in self.rows()]
 
 
 class _Twin:

@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 from stator import _entry
 from stator._entry import OPCODES
 from stator.guards.constant import is_plain
+from stator.guards.mortal import GONE, alive, held
 
 IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 
@@ -54,7 +55,10 @@ def _load_arg(args: Any, index: int) -> Any:
 
 
 def _load_const(_: Any, key: Any) -> Any:
-    return key
+    value = alive(key)
+    if value is GONE:
+        raise ReferenceError("the object is gone")
+    return value
 
 
 def _load_attr(value: Any, name: str) -> Any:
@@ -299,7 +303,7 @@ class Path:
             if step.accessor is ARG:
                 text = arg_names[step.key] if step.key < len(arg_names) else f"arg{step.key}"
             elif step.accessor is CONST:
-                text = describe_object(step.key)
+                text = describe_object(alive(step.key))
             else:
                 text = step.accessor.text.format(parent=text, key=step.key)
         return text
@@ -312,6 +316,8 @@ def describe_object(value: Any) -> str:
     """A short name for an object people may know."""
     if isinstance(value, types.ModuleType):
         return value.__name__
+    if value is GONE:
+        return repr(value)
     if isinstance(value, dict) and isinstance(value.get("__name__"), str):
         return f"globals of {value['__name__']}"
     name = getattr(value, "__qualname__", None)
@@ -335,8 +341,8 @@ def arg(index: int) -> Path:
 
 
 def const(value: Any) -> Path:
-    """Root: this very object, kept alive by the path."""
+    """Root: this very object; it is kept alive only if nobody could tell of its death."""
     found = _CONSTS.get(id(value))
-    if found is None:
-        found = _CONSTS[id(value)] = Path(CONST, None, value)
+    if found is None or alive(found.key) is not value:  # perhaps of an object that was there before
+        found = _CONSTS[id(value)] = Path(CONST, None, held(value))
     return found

@@ -6,8 +6,9 @@ import types
 from collections import OrderedDict
 from typing import Any
 
-from stator._entry import OPCODES
+from stator._entry import OPCODES, mortal
 from stator.guards.check import HOOK_DICTS, NO_HOOKS, PRESENT, SAME, TYPE_IS, Check
+from stator.guards.mortal import alive
 from stator.guards.path import ARG, CONST, IMMUTABLE_TYPE, ITEM, ITERAT, KEYAT, PART, SEQ, UPCOMING, Path
 
 Guard = tuple[Check, Any, int]  # check, key, row
@@ -61,12 +62,17 @@ class Node:
         self.pinned = False  # known for as long as the dict above is unchanged
 
     def is_harmless(self) -> bool:
-        """True if releasing the value runs nobody's code: it is a constant, or the program holds it too."""
-        return any(guard[0].pinned == "OBJECT" for guard in self.lasting)
+        """True if releasing the value runs nobody's code, or none before the program has expired."""
+        return any(check.pinned == "OBJECT" and dies_quietly(key) for check, key, _ in self.lasting)
 
     def is_alive(self) -> bool:
         """True if there is something to look at although the object is the same one."""
         return bool(self.passing or self.steps or self.holders or self.hooks)
+
+
+def dies_quietly(key: Any) -> bool:
+    """True if the program keeps the object alive, or its death is known before anything else happens."""
+    return isinstance(key, type | types.FunctionType | types.ModuleType | types.CodeType) or not mortal(key)
 
 
 class Holder:
@@ -128,7 +134,7 @@ class Tree:
         if accessor is CONST:
             node.pinned, node.key = True, None
             self.consts.append(node)
-            self.const_values.append(key)
+            self.const_values.append(alive(key))
         elif parent is None:
             self.args.append(node)
         elif accessor.through is not None:

@@ -7,7 +7,7 @@ import os
 import time
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -68,9 +68,14 @@ class Entry:
     loads: list[Path]
     function: Callable[..., Any]
     captured: bool = True  # False: under these guards CPython runs the call
+    program: Any = field(init=False)  # the compiled guards; expired once an object they compare with has died
 
-    def program(self) -> Any:
-        return self.guards.compile(self.loads)
+    def __post_init__(self) -> None:
+        self.compile()
+
+    def compile(self) -> None:
+        """Makes the program of the guards as they are now."""
+        self.program = self.guards.compile(self.loads)
 
 
 class Call:

@@ -37,6 +37,10 @@ class Learned:
         profile = current()
         return None if profile is None else profile.names.get(self.name)
 
+    def mourn(self, guards: GuardSet) -> None:
+        """Objects that died will be others next time."""
+        self.lessons.update((path, "identity", 0) for path, check in guards.bereft() if check is IS)
+
     def observe(self, guards: GuardSet, values: Sequence[Any]) -> None:
         """Compares every guarded value with what it is in this call."""
         memo: dict[Path, Any] = {}

@@ -169,7 +169,10 @@ def call_once(host: Any, f: Frame, function: Any, mark: Mark, args: list[Any], k
         result = run_for_real(function, real, named)
     except Exception as error:
         return throw(f, error.with_traceback(None))
-    return result if type(result) in CONSTANT_TYPES else host.enter(result, paths.const(result))
+    if type(result) in CONSTANT_TYPES:
+        return result
+    host.guards.keep(result)  # perhaps nobody else does
+    return host.enter(result, paths.const(result))
 
 
 def run_for_real(function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -29,6 +29,7 @@ from stator.runtime.learned import Learned
 from stator.runtime.tail import GoingOn
 from stator.runtime.tracebacks import OWN_FILES
 
+MOST_CAPTURES = 32  # times the recompile limit, counting entries that were dropped since
 MOST_PLACES = 4  # tries to find a place for a break at which everything can be rebuilt
 _log = logging.getLogger(__name__)
 SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -77,8 +78,10 @@ class Cache:
     def __init__(self, session: Session, function: Any) -> None:
         self.session = session
         self.function = function
-        self.compiled = _entry.Compiled(function, self.miss)
+        self.compiled = _entry.Compiled(function, self.miss, self.sweep)
         self.entries: list[Entry] = []
+        self.captures = 0  # entries ever made, also those that were dropped
+        self.given_up = False  # too many of them: CPython runs what no entry fits
         self.warned = False
         self.light: frozenset[Path] = frozenset()  # containers whose contents kept changing
         self.whole: frozenset[Path] = frozenset()  # what cannot be read item by item
@@ -88,9 +91,23 @@ class Cache:
         """Forget all entries."""
         self.compiled.clear()
         self.entries.clear()
-        self.warned = False
+        self.captures = 0
+        self.given_up = self.warned = False
         self.light = self.whole = frozenset()
         self.learned = Learned(self.function)
+
+    def sweep(self) -> None:
+        """Drop entries whose guarded objects died; not while another thread captures, which does it too."""
+        if self.session.lock.acquire(blocking=False):
+            try:
+                expired = [entry for entry in self.entries if entry.program.expired]
+                for entry in expired:
+                    self.learned.mourn(entry.guards)
+                if expired:
+                    self.entries = [entry for entry in self.entries if entry not in expired]
+                    self.given_up = False
+            finally:
+                self.session.lock.release()
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Call:
         return Call(self.function, args, kwargs)
@@ -111,25 +128,30 @@ class Cache:
             return call.fail(failure)
         return call.run(self.session.below) if ready is None else self.start(ready, call)
 
-    def ready(self, call: Call) -> tuple[Entry, Any] | None:
+    def ready(self, call: Call) -> Entry | None:
         """The entry to run, made if need be; None: CPython runs the call."""
         with self.session.lock:
+            self.sweep()
             found = self.fitting(call)
             if found is not None or not may_compile(call.name, lambda: self.reasons(call)):
                 return found
-            return self.add(call) if not self.entries or self.may_recompile(call) else None
+            if self.given_up and not self.session.options.fullgraph:  # known, and said
+                return None
+            return self.add(call) if not self.captures or self.may_recompile(call) else None
 
-    def fitting(self, call: Call) -> tuple[Entry, Any] | None:
+    def fitting(self, call: Call) -> Entry | None:
         """An entry that fits after all: made by another thread meanwhile, or with classes that only look changed."""
         for entry in self.entries:
-            if entry.guards.first_failure(call.values, call.names) is None:
-                return entry, entry.program()
+            if isinstance(entry.program.run(call.values, call.names), list):
+                return entry
         changed = [entry for entry in self.entries if entry.classes.refresh(entry.guards)]
         if not changed:
             return None
         self.compiled.clear()
+        for entry in changed:
+            entry.compile()
         for entry in self.entries:
-            self.compiled.append(entry.program(), entry.function)
+            self.compiled.append(entry.program, entry.function)
         return self.fitting(call)
 
     def failures(self, call: Call) -> list[Failure]:
@@ -145,24 +167,25 @@ class Cache:
         options, failures = self.session.options, self.failures(call)
         reasons = [failure.sentence for failure in failures]
         self.light |= {path for failure in failures for path in containers(failure)}
-        if len(self.entries) < options.recompile_limit:
+        if len(self.entries) < options.recompile_limit and self.captures < MOST_CAPTURES * options.recompile_limit:
             for entry in self.entries:
                 self.learned.observe(entry.guards, call.values)
             events.emit("recompile", code=call.code, reasons=reasons)
             return True
-        text = "\n  ".join([f"{call.name} was compiled {len(self.entries)} times (recompile_limit)", *reasons])
+        text = "\n  ".join([f"{call.name} was compiled {self.captures} times (recompile_limit)", *reasons])
         limit = {"function": call.name, "limit": options.recompile_limit}
         error = RecompileLimit("recompile-limit", text, fields=limit)
         error.locate(call.code)
         if options.fullgraph:
             raise error
+        self.given_up = True
         events.emit("skip", code=call.code, **error.report())
         if not self.warned and any(entry.captured for entry in self.entries):
             self.warned = True
             warn(f"stator runs this function eagerly from now on: {text}")
         return False
 
-    def add(self, call: Call) -> tuple[Entry, Any]:
+    def add(self, call: Call) -> Entry:
         """Capture the call, up to its first break where there is one; an error with fullgraph."""
         entry = None
         while entry is None:
@@ -170,10 +193,10 @@ class Cache:
                 entry = self.attempt(call)
             except Again as again:
                 self.whole |= {again.path}
-        program = entry.program()
-        self.compiled.append(program, entry.function)
+        self.compiled.append(entry.program, entry.function)
         self.entries.append(entry)
-        return entry, program
+        self.captures += 1
+        return entry
 
     def attempt(self, call: Call) -> Entry:
         capture = self.capture(call)
@@ -262,10 +285,9 @@ class Cache:
         made = {edge: self.session.continuation(key, make) for edge, (key, make) in ways.items()}
         return tuple(made.get(edge) for edge in range(max(made, default=-1) + 1))
 
-    def start(self, ready: tuple[Entry, Any], call: Call) -> Any:
+    def start(self, entry: Entry, call: Call) -> Any:
         """First use of an entry: its guards must hold for the call it was made from."""
-        entry, program = ready
-        loads = program.run(call.values, call.names)
+        loads = entry.program.run(call.values, call.names)
         if isinstance(loads, list):
             return entry.function(*loads)
         failure = entry.guards.first_failure(call.values, call.names)

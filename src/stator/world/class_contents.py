@@ -1,41 +1,109 @@
-"""Classes change their version when an attribute is set and set back; what they contain tells whether they changed."""
+"""Classes change their version when an attribute is set and set back; what they contain tells whether they changed.
+
+Nothing here keeps a class alive.
+"""
 
 from __future__ import annotations
 
+import types
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 from stator import _entry, _frames
 from stator.guards import path as paths
 from stator.guards.check import TYPE_VERSION
+from stator.guards.mortal import alive, held
+
+# Attributes that lead back to their class, and what tells two of them apart.
+PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
+    property: lambda value: (value.fget, value.fset, value.fdel),
+    staticmethod: lambda value: (value.__func__,),
+    classmethod: lambda value: (value.__func__,),
+    types.GetSetDescriptorType: lambda value: (value.__objclass__, value.__name__),
+    types.MemberDescriptorType: lambda value: (value.__objclass__, value.__name__),
+}
+
+
+class Attribute:
+    """What is remembered of one attribute of a class."""
+
+    __slots__ = ("kind", "parts")
+
+    def __init__(self, value: Any) -> None:
+        self.kind = type(value) if type(value) in PARTS else None
+        self.parts = [held(part) for part in (PARTS[self.kind](value) if self.kind else (value,))]
+
+    def is_still(self, value: Any) -> bool:
+        if self.kind is None:
+            return alive(self.parts[0]) is value
+        if type(value) is not self.kind:
+            return False
+        now = PARTS[self.kind](value)
+        return all(alive(before) is part for before, part in zip(self.parts, now, strict=True))
+
+
+class Contents:
+    """The attributes of one class in one version."""
+
+    __slots__ = ("attributes", "reference", "version")
+
+    def __init__(self, cls: type, version: int) -> None:
+        self.reference = weakref.ref(cls)
+        self.version = version
+        self.attributes = {name: Attribute(value) for name, value in _frames.class_dict(cls).items()}
+
+    def are_still(self, cls: type) -> bool:
+        now = _frames.class_dict(cls)
+        return len(self.attributes) == len(now) and all(
+            name in now and attribute.is_still(now[name]) for name, attribute in self.attributes.items()
+        )
+
+
+_latest: dict[int, Contents] = {}  # by address of the class; shared by captures that saw the same version
+
+
+def contents_of(cls: type) -> Contents:
+    version = _entry.type_version(cls)
+    known = _latest.get(id(cls))
+    if known is None or known.reference() is not cls or known.version != version or not version:
+        known = _latest[id(cls)] = Contents(cls, version)
+        weakref.finalize(cls, _forget, id(cls), weakref.ref(known)).atexit = False
+    return known
+
+
+def _forget(address: int, contents: Any) -> None:
+    if _latest.get(address) is contents():
+        _latest.pop(address, None)
 
 
 class ClassContents:
     """What the guarded classes of one capture contained."""
 
     def __init__(self) -> None:
-        self.versions: dict[int, tuple[type, int]] = {}
-        self.bases: dict[int, tuple[type, dict[str, Any]]] = {}
+        self.versions: dict[int, tuple[weakref.ref[type], int]] = {}
+        self.bases: dict[int, Contents] = {}
 
     def note(self, cls: type, version: int) -> None:
-        self.versions[id(cls)] = (cls, version)
+        self.versions[id(cls)] = (weakref.ref(cls), version)
         for base in cls.__mro__:
             if id(base) not in self.bases and _frames.is_heap_type(base):
-                self.bases[id(base)] = (base, dict(_frames.class_dict(base)))
+                self.bases[id(base)] = contents_of(base)
 
     def refresh(self, guards: Any) -> bool:
         """Guard the versions that unchanged classes have now; whether there was anything to do."""
         changed = False
-        for cls, version in list(self.versions.values()):
-            now = _entry.type_version(cls)
-            if now != version and now and all(self.unchanged(base) for base in cls.__mro__):
+        for address, (reference, version) in list(self.versions.items()):
+            cls = reference()
+            now = 0 if cls is None else _entry.type_version(cls)
+            if cls is not None and now != version and now and all(self.unchanged(base) for base in cls.__mro__):
                 guards.replace(paths.const(cls), TYPE_VERSION, now)
-                self.versions[id(cls)] = (cls, now)
+                self.versions[address] = (reference, now)
                 changed = True
         return changed
 
     def unchanged(self, base: type) -> bool:
         known = self.bases.get(id(base))
-        if known is None:
+        if known is None or known.reference() is not base:
             return not _frames.is_heap_type(base)
-        before, now = known[1], _frames.class_dict(base)
-        return len(before) == len(now) and all(now.get(name, before) is value for name, value in before.items())
+        return known.are_still(base)
