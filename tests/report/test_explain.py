@@ -55,12 +55,12 @@ def test_break():
 
 
 def parts(x):
-    return x.tolist()
+    return f"{x.sum().item():.3f}"
 
 
 def twice(x):
     y = x.sin()
-    first = parts(y)[0]
+    first = len(parts(y))
     z = y + 1
     if z.max() > 0:
         return z.cos() + first
@@ -74,9 +74,9 @@ def test_several_breaks():
     value, branch = told.breaks
     assert (value.id, branch.id) == ("data-dependent-value", "data-dependent-branch")
     assert [place.function for place in value.stack] == ["twice", "parts"]
-    assert "feeds an indexing" in value.remedy and "feeds `if`" in branch.remedy
+    assert "feeds a text" in value.remedy and "feeds `if`" in branch.remedy
     assert branch.location.lineno == twice.__code__.co_firstlineno + 4
-    assert told.ops_per_graph[0] == ["sin"] and told.op_count == sum(map(len, told.ops_per_graph))
+    assert told.ops_per_graph[0][:2] == ["sin", "sum"] and told.op_count == sum(map(len, told.ops_per_graph))
 
 
 def test_it_prints():

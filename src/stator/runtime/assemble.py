@@ -22,8 +22,8 @@ from stator.guards.relation import SIZE
 from stator.runtime.tensor_host import TensorHost
 from stator.shapes.expressions import NoForm, Text, fold
 from stator.shapes.floats import TracedFloat
-from stator.shapes.scalar import TracedInt
-from stator.tensors.traced import TracedTensor
+from stator.shapes.scalar import TracedBool, TracedInt
+from stator.tensors.traced import Storage, TracedTensor
 from stator.world.door import fields_of
 from stator.world.hollow import HollowIterator
 from stator.world.lazy import Lazy
@@ -45,13 +45,24 @@ class Rerun(NamedTuple):
     function: Any
 
 
+class Number:
+    """A number that the graph returns."""
+
+    __slots__ = ("_node", "_storage")
+
+    def __init__(self, node: Any) -> None:
+        self._node = node
+        self._storage = Storage()
+
+
 class Assembly:
     """Collects what the entry function loads and what the graph must return."""
 
     def __init__(self, host: TensorHost) -> None:
         self.host = host
         self.loads: dict[Any, int] = {}  # path -> number
-        self.outputs: dict[int, Any] = {}  # id -> traced tensor the graph returns
+        self.outputs: dict[Any, Any] = {}  # id -> traced tensor, symbol -> number the graph returns
+        self.names: dict[Any, str] = {}  # of what the graph returns
         self.numbers: dict[Any, str] = {}  # symbol -> name of its value
         self.floats: dict[int, tuple[str, TracedFloat]] = {}  # by id: name and what it is, operands first
         self.scalars: dict[int, tuple[str, Any, TracedFloat]] = {}  # by id: name and dtype of the tensor for a float
@@ -65,9 +76,8 @@ class Assembly:
         if record is not None and (record.inner is obj or record.obj is obj):
             return self.load(record.path)
         if type(obj) is TracedTensor:
-            self.outputs.setdefault(id(obj), obj)
-            return f"g{list(self.outputs).index(id(obj))}"
-        if type(obj) is TracedInt:
+            return self.output(id(obj), obj)
+        if type(obj) is TracedInt or type(obj) is TracedBool:
             return self.expression(obj)
         if type(obj) is TracedFloat:
             return self.float(obj)
@@ -75,6 +85,14 @@ class Assembly:
         if cell is not None and cell[0] is obj:
             return self.load(cell[1])
         return None
+
+    def output(self, key: Any, traced: Any) -> str:
+        """The name of something that the graph returns; a number if it is no traced tensor."""
+        name = self.names.get(key)
+        if name is None:
+            name = self.names[key] = f"g{len(self.names)}"
+            self.outputs[key] = Number(self.host.recorder.number(key)) if traced is None else traced
+        return name
 
     def load(self, path: Any) -> str:
         return f"l{self.loads.setdefault(path, len(self.loads))}"
@@ -90,11 +108,15 @@ class Assembly:
         return self.load(self.host.records[id(value)].path)
 
     def number(self, symbol: Any) -> str:
-        """The name of a symbol's value."""
+        """The name of a symbol's value: known before the graph runs, or given by it."""
+        if symbol not in self.host.symbolic().sources:
+            return self.output(symbol, None)
         return self.numbers.setdefault(symbol, f"n{len(self.numbers)}")
 
     def float(self, number: TracedFloat) -> str:
-        """The name of the value of a symbolic float."""
+        """The name of the value of a symbolic float; what depends on data is calculated behind the graph."""
+        if number.from_data:
+            return self.behind(number)
         pending = [number]
         while pending:
             last = pending[-1]
@@ -108,6 +130,15 @@ class Assembly:
                 self.floats[id(last)] = f"f{len(self.floats)}", last
         return self.floats[id(number)][0]
 
+    def behind(self, number: TracedFloat) -> str:
+        """Source for a float that depends on data."""
+        if number.function is None:
+            return f"{self.resolve(number.args[0].tensor)}.item()"
+        operands = self.operands(number)
+        if len(operands) == 2:
+            return f"({operands[0]} {SIGNS[number.function]} {operands[1]})"
+        return f"(-{operands[0]})" if number.function is operator.neg else f"abs({operands[0]})"
+
     def operands(self, number: TracedFloat) -> list[str]:
         """What a float is calculated of, as source."""
         return [TEXTS.get(type(arg), Assembly.literal)(self, arg) for arg in number.args]
@@ -115,7 +146,7 @@ class Assembly:
     def literal(self, value: Any) -> str:
         return f"({value!r})" if value - value == 0 else f"float('{value}')"
 
-    def expression(self, traced: TracedInt) -> str:
+    def expression(self, traced: TracedInt | TracedBool) -> str:
         """Source for a symbolic int; what has no form is a constant."""
         try:
             return str(fold(traced.expr, Text(self.number)))
@@ -128,6 +159,7 @@ class Assembly:
             operand = self.host.symbolic().sources[symbol]
             load = self.load(operand.path)
             emitter.raw(f"{name} = {load}" + (f".size({operand.index})" if operand.kind == SIZE else ""))
+
     def write_floats(self, emitter: Emitter, again: Rerun) -> None:
         """Floats as they are before the graph runs; where Python raises, it does so where the program does."""
         lines = [self.assignment(emitter, name, number) for name, number in self.floats.values()]

@@ -249,6 +249,7 @@ class Capture:
         light: frozenset[Path] = frozenset(),  # containers that must be read item by item
         whole: frozenset[Path] = frozenset(),  # containers and iterators that cannot be
         learned: Learned | None = None,
+        unbacked: bool = True,  # numbers that only data tells may be symbols
     ) -> None:
         self.call = call
         self.owner = owner
@@ -260,8 +261,10 @@ class Capture:
         self.machine: Machine | None = None
         self.generators: list[Any] = []  # weak references to those the program made
         self.instances: set[int] = set()  # addresses of objects with `__del__` that it made
+        self.unbacked = unbacked
         self.host = self.make_host(learned)
         self.symbolic = False  # whether it had symbolic numbers
+        self.from_data = False  # whether it had such that only data tells
         if learned is not None and not options.fullgraph:
             self.host.varying = learned
         self.host.light_paths, self.host.whole_paths = light, whole
@@ -275,7 +278,7 @@ class Capture:
         self.compiling = compiling()
 
     def make_host(self, learned: Learned | None) -> TensorHost:
-        policy = Policy(self.options.dynamic, learned if learned is not None else frozenset())
+        policy = Policy(self.options.dynamic, learned if learned is not None else frozenset(), self.unbacked)
         return TensorHost(refused(self.options.backend), policy)
 
     def make_assembly(self) -> Assembly:
@@ -352,6 +355,7 @@ class Capture:
             self.host.registries.restore()
             self.put_back()
             self.symbolic = self.host.has_symbols()
+            self.from_data = self.host.recorder.follows_data
             arrays.give_back(self.host)
             self.host.close()
         forget_tracebacks()
@@ -429,6 +433,8 @@ class Capture:
         recorder, options = self.host.recorder, self.options
         outputs = list(assembly.outputs.values())
         module = recorder.finish(outputs)
+        if self.host.symbols is not None:
+            self.host.symbols.answering = False
         operations = sum(node.op not in ("placeholder", "output") for node in module.graph.nodes)
         if not operations and not outputs:
             return None, []

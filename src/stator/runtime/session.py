@@ -201,7 +201,13 @@ class Cache:
     def attempt(self, call: Call) -> Entry:
         capture = self.capture(call)
         entry, failed = self.tried(capture)
-        if failed is not None and capture.symbolic and self.needs_constants(failed):
+        if failed is not None and capture.from_data and self.needs_constants(failed):
+            events.emit("error", text=f"captured without numbers from data, as they failed: {failed}")
+            second = self.capture(call, unbacked=False)
+            entry, worse = self.tried(second)
+            if worse is None or not self.session.options.fullgraph:
+                capture, failed = second, worse
+        if failed is not None and capture.symbolic and not capture.from_data and self.needs_constants(failed):
             events.emit("error", text=f"captured with constants, as symbols failed: {failed}")
             capture = self.capture(call, constants=True)
             entry, failed = self.tried(capture)
@@ -231,9 +237,17 @@ class Cache:
         broken = isinstance(error, Unsupported) and error.break_id != "symbolic-value"
         return self.session.options.fullgraph or not broken
 
-    def capture(self, call: Call, stop: Place | None = None, watched: Any = (), constants: bool = False) -> Capture:
+    def capture(
+        self,
+        call: Call,
+        stop: Place | None = None,
+        watched: Any = (),
+        constants: bool = False,
+        unbacked: bool = True,
+    ) -> Capture:
         options = replace(self.session.options, dynamic=False) if constants else self.session.options
-        return Capture(call, options, self.session.below, stop, watched, self.light, self.whole, self.learned)
+        owner, unbacked = self.session.below, unbacked and not constants
+        return Capture(call, options, owner, stop, watched, self.light, self.whole, self.learned, unbacked)
 
     def until_break(self, capture: Capture, error: StatorError) -> Entry:
         """Capture again, up to the instruction that cannot be; CPython runs what has no such place."""
@@ -243,7 +257,7 @@ class Cache:
         for _ in range(MOST_PLACES):
             if place is None:
                 break
-            again = self.capture(call, place, constants=constants)
+            again = self.capture(call, place, constants=constants, unbacked=capture.unbacked)
             try:
                 entry = again.entry(GoingOn(self.edges, self.session.below))
             except Again:
@@ -254,7 +268,7 @@ class Cache:
                 events.emit("break", code=call.code, **known)
                 return entry
             if again.symbolic and not again.unmade:  # not in the handler either
-                return self.with_constants(call)
+                return self.with_constants(call, again.from_data)
             earlier = self.place_before(capture, again.unmade)
             place = None if earlier == place else earlier
         events.emit("skip", code=call.code, **known)
@@ -264,7 +278,8 @@ class Cache:
         """The instruction that makes the first object of types that cannot be rebuilt."""
         if not unmade or FrameType in unmade:  # the frames behind a break are others
             return None
-        probe = self.capture(capture.call, watched=unmade, constants=capture.options.dynamic is False)
+        constants = capture.options.dynamic is False
+        probe = self.capture(capture.call, watched=unmade, constants=constants, unbacked=capture.unbacked)
         try:
             probe.entry()
         except Again:
@@ -273,9 +288,9 @@ class Cache:
             return probe.place()
         return None
 
-    def with_constants(self, call: Call) -> Entry:
-        """The entry without symbols."""
-        capture = self.capture(call, constants=True)
+    def with_constants(self, call: Call, only_from_data: bool = False) -> Entry:
+        """The entry without symbols, or without those that only data tells."""
+        capture = self.capture(call, constants=not only_from_data, unbacked=False)
         entry, failed = self.tried(capture)
         return entry if failed is None else self.until_break(capture, failed)
 

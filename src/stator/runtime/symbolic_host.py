@@ -18,7 +18,7 @@ from stator.frame import Frame
 from stator.guards.check import TYPE_IS
 from stator.native.host import OVERRIDES, READERS, STANDINS, WRITERS, Host
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated
-from stator.shapes.scalar import TracedInt
+from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors.traced import TracedTensor
 from stator.world.door import IMPORTERS, constant
 
@@ -69,7 +69,7 @@ def row_of(function: Any) -> Caller | None:
 def decayed(host: Any, value: Any, seen: dict[int, Any]) -> Any:
     """A value as C code may see it: no symbolic int in it, nor in the containers and instances below."""
     kind = type(value)
-    if kind is TracedInt or kind is TracedFloat:
+    if kind is TracedInt or kind is TracedFloat or kind is TracedBool:
         return value.decay()
     if kind in ATOMS or id(value) in seen:
         return value
@@ -178,12 +178,34 @@ def is_instance(host: Any, f: Frame, args: list[Any]) -> Any:
     return NotImplemented
 
 
+def bool_of(host: Any, f: Frame, args: list[Any]) -> Any:
+    """`bool(x)` is no branch yet."""
+    if len(args) != 1 or type(args[0]) not in (TracedBool, TracedInt):
+        return NotImplemented
+    return args[0] if type(args[0]) is TracedBool else args[0] != 0
+
+
+def extreme(function: Any) -> Caller:
+    """`max` and `min` of ints, without a comparison that only data decides."""
+
+    def row(host: Any, f: Frame, args: list[Any]) -> Any:
+        if len(args) < 2 or not all(type(arg) in (int, TracedInt) for arg in args):
+            return NotImplemented
+        symbols = host.symbolic()
+        return functools.reduce(lambda a, b: symbols.compute(function, a, b), args)
+
+    return row
+
+
 BY_TYPE = frozenset(
     {type, abc.ABCMeta, types.UnionType, type(torch.Tensor), type(torch.nn.Parameter), type(torch.nn.Buffer)}
 )
 
 
 ROWS: dict[Any, Caller] = {
+    bool: bool_of,
+    max: extreme(torch.sym_max),
+    min: extreme(torch.sym_min),
     int: int_of,
     operator.index: int_of,
     float: float_of,
@@ -193,7 +215,7 @@ ROWS: dict[Any, Caller] = {
     **{function: question_of(function) for function in QUESTIONS},
 }
 PLAIN_METACLASSES = frozenset({type, type(torch.Tensor), type(torch.nn.Parameter)})  # a number is no tensor
-STANDS_FOR: dict[type, type] = {TracedInt: int, TracedFloat: float}
+STANDS_FOR: dict[type, type] = {TracedInt: int, TracedFloat: float, TracedBool: bool}
 
 
 def read_int(host: Any, f: Frame, obj: TracedInt, name: str) -> Any:
@@ -234,6 +256,16 @@ def enter_float(world: Any, obj: float, path: Any) -> Any:
     return constant(world, obj, path)
 
 
+def read_bool(host: Any, f: Frame, obj: TracedBool, name: str) -> Any:
+    return bool if name == "__class__" else host.load_attr(f, obj.decay(), name)
+
+
+def write_bool(host: Any, f: Frame, obj: TracedBool, name: str, value: Any) -> None:
+    host.store_attr(f, obj.decay(), name, value)
+
+
+READERS[id(TracedBool)] = read_bool
+WRITERS[id(TracedBool)] = write_bool
 READERS[id(TracedFloat)] = read_float
 WRITERS[id(TracedFloat)] = write_float
 IMPORTERS[id(float)] = enter_float

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import sys
+import types
 from typing import Any
 
 import torch
@@ -25,8 +28,9 @@ from stator.runtime.compiling import is_compiling
 from stator.runtime.tensor_attributes import read_tensor, write_tensor
 from stator.shapes.floats import Floats, TracedFloat
 from stator.shapes.policy import Policy
-from stator.shapes.scalar import TracedInt
+from stator.shapes.scalar import TracedBool, TracedInt
 from stator.shapes.symbols import Symbols
+from stator.tensors import values
 from stator.tensors.recorder import Recorder
 from stator.tensors.signals import NotLeaf
 from stator.tensors.traced import TracedTensor
@@ -54,12 +58,14 @@ class TensorHost(Host):
     """A world whose tensors are traced."""
 
     tensor_types = frozenset({TracedTensor})
-    operand_types = frozenset({TracedTensor, TracedInt, TracedFloat, int, float, complex, bool, type(None)})
+    operand_types = frozenset({TracedTensor, TracedInt, TracedBool, TracedFloat, int, float, complex, bool, type(None)})
 
     def __init__(self, refused: frozenset[Any] = frozenset(), policy: Policy | None = None) -> None:
         super().__init__()
         self.recorder = Recorder(self.where, refused)
         self.policy = policy or Policy()
+        if self.policy.unbacked:
+            self.recorder.start_symbols = self.symbolic
         self.symbols: Symbols | None = None
         self.symbolic_numbers: dict[Path, Any] = {}
         self.floats = Floats(self.guards, self.origin, self.float_input)
@@ -83,7 +89,9 @@ class TensorHost(Host):
 
     def caller(self, function: Any) -> Any:
         known = excluded.caller_of(function) or torch_caller(function) or marked.caller_of(function)
-        return known or super().caller(function)
+        found = known or super().caller(function)
+        rule = CONVERSIONS.get(function) if type(function) in (type, types.BuiltinFunctionType) else None
+        return found if rule is None else functools.partial(convert, rule, found)
 
     def seen(self, real: dict[str, Any], name: str) -> Any:
         """What the program sees under a name of a namespace, without a guard."""
@@ -94,6 +102,7 @@ class TensorHost(Host):
         """The symbols of this capture."""
         if self.symbols is None:
             self.symbols = self.make_symbols()
+            self.symbols.stack = self.stack
             self.symbols.floats = self.floats
             self.recorder.has_floats = True
             self.recorder.use(self.symbols)
@@ -101,7 +110,7 @@ class TensorHost(Host):
         return self.symbols
 
     def make_symbols(self) -> Symbols:
-        return Symbols(self.origin)
+        return Symbols(self.origin, self.policy.unbacked)
 
     def has_symbols(self) -> bool:
         """Whether there are symbolic numbers."""
@@ -116,7 +125,10 @@ class TensorHost(Host):
         return self.symbolic_numbers[path]
 
     def float_input(self, number: TracedFloat, dtype: torch.dtype) -> TracedTensor:
-        """A new input of the graph, which the entry function makes of a float."""
+        """A new input of the graph, which the entry function makes of a float; what depends on data is in the graph."""
+        if number.from_data:
+            made: TracedTensor = self.recorder.call(torch.Tensor.to, (values.tensor_of(self.recorder, number), dtype))
+            return made
         with self.recorder.paused():
             tensor = torch.tensor(number.value, dtype=dtype, device="cpu")
         self.float_inputs[id(tensor)] = tensor, number
@@ -238,6 +250,22 @@ def name_of(path: Path) -> str:
     return "_".join(steps) if path.chain()[0].accessor is paths.CONST else "_".join(["arg", *steps])
 
 
+def convert(rule: Any, otherwise: Any, host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """A call that makes a number of its argument: of a tensor, one that the graph gives."""
+    if len(args) != 1 or kwargs or type(args[0]) is not TracedTensor:
+        return otherwise(host, f, function, args, kwargs)
+    try:
+        return rule(host.recorder, args[0])
+    except Unsupported as error:
+        raise host.located(error) from None
+
+
+CONVERSIONS: dict[Any, Any] = {
+    int: values.int_of,
+    float: values.float_of,
+    bool: values.bool_of,
+    operator.index: values.int_of,
+}
 MEMBERS = frozenset({"_parameters", "_buffers", "_modules", "__self__", "__func__"})
 
 

@@ -135,6 +135,15 @@ _FUNCTIONS: dict[str, Any] = {
     "POW": operator.pow,
     "MAX": torch.sym_max,
     "MIN": torch.sym_min,
+    "EQ": operator.eq,
+    "NE": operator.ne,
+    "LT": operator.lt,
+    "LE": operator.le,
+    "GT": operator.gt,
+    "GE": operator.ge,
+    "AND": operator.and_,
+    "OR": operator.or_,
+    "NOT": torch.sym_not,
 }
 
 

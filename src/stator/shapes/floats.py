@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from stator._entry import RELATION_OPS
+from stator.errors import unsupported
 from stator.guards.check import EQ
 from stator.guards.path import Path
 from stator.guards.relation import SIDE, Operand, Relation
@@ -26,10 +27,30 @@ class Reading(NamedTuple):
     index: int
 
 
+class FromData:
+    """In the place of a path: a float that only the data of a tensor tells, a 0-d tensor of the graph."""
+
+    __slots__ = ("stack", "tensor")
+
+    def __init__(self, tensor: Any, stack: Any) -> None:
+        self.tensor = tensor
+        self.stack = stack  # where the program made it
+
+
+def depends_on_data(arg: Any) -> bool:
+    """Whether something that a float is made of has no value before the graph has run."""
+    kind = type(arg)
+    if kind is TracedFloat:
+        return bool(arg.from_data)
+    return kind is FromData or (kind is TracedInt and arg.symbols.is_unbacked(arg))
+
+
 class Floats:
     """The symbolic floats of one capture."""
 
-    def __init__(self, guards: Any, origin: Callable[[], Any], input: Callable[[TracedFloat, torch.dtype], Any]) -> None:
+    def __init__(
+        self, guards: Any, origin: Callable[[], Any], input: Callable[[TracedFloat, torch.dtype], Any]
+    ) -> None:
         self.guards = guards
         self.origin = origin
         self.input = input  # the 0-d tensor of the graph for a float
@@ -50,13 +71,14 @@ class Floats:
 class TracedFloat:
     """A symbolic float: its value now, and the function and arguments that give it; no function: where it lies."""
 
-    __slots__ = ("args", "floats", "function", "tensors", "value")
+    __slots__ = ("args", "floats", "from_data", "function", "tensors", "value")
 
     def __init__(self, floats: Floats, value: float, function: Any, args: tuple[Any, ...]) -> None:
         self.floats = floats
         self.value = value
         self.function = function
         self.args = args
+        self.from_data = any(map(depends_on_data, args))  # the value is nan then
         self.tensors: dict[torch.dtype, Any] = {}
 
     @property  # type: ignore[misc]
@@ -89,6 +111,9 @@ class TracedFloat:
                     self.floats.guards.add(arg, EQ, this.value, self.floats.origin())
                 elif type(arg) is Reading:
                     raise self.floats.refuse()
+                elif type(arg) is FromData:
+                    detail = "its value is needed before the graph has run"
+                    raise unsupported("data-dependent-value", detail, stack=arg.stack, function="Python")
         return self.value
 
     def __pos__(self) -> Any:
@@ -123,7 +148,7 @@ def constant(value: Any) -> Any:
 def now(value: Any) -> Any:
     """The value in this call, without a guard."""
     if type(value) is TracedInt:
-        return value.plain.node.hint
+        return math.nan if value.symbols.is_unbacked(value) else value.plain.node.hint
     return value.value if type(value) is TracedFloat else value
 
 
@@ -138,16 +163,24 @@ def floats_of(args: tuple[Any, ...]) -> Any:
         if type(arg) is TracedFloat:
             found = arg.floats
         elif type(arg) is TracedInt:
-            if not isinstance(arg.plain.node.hint, int):
+            if not isinstance(arg.plain.node.hint, int) and not arg.symbols.is_unbacked(arg):
                 return None
             found = found or arg.symbols.floats
     return found
 
 
+# Functions that torch calculates exactly as Python does, so that they may be part of a graph.
+IN_GRAPH = frozenset({operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, abs})
+
+
 def calculated(function: Any, *args: Any) -> Any:
     """A function of symbolic numbers; what gives no float, or raises, takes constants."""
     floats = floats_of(args) if all(type(arg) in NUMBERS for arg in args) else None
-    if floats is not None:
+    if function is operator.truediv and depends_on_data(args[1]):  # Python raises for zero
+        if type(args[1]) is not TracedInt:
+            constant(args[1])
+        args[1].symbols.assume(args[1] != 0)
+    if floats is not None and (function in IN_GRAPH or not any(map(depends_on_data, args))):
         try:
             value = function(*map(now, args))
         except Exception:
@@ -258,9 +291,43 @@ for _name in (
 MATH = frozenset(
     getattr(math, name)
     for name in (
-        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "copysign", "cos", "cosh", "degrees", "erf",
-        "erfc", "exp", "exp2", "expm1", "fabs", "fmod", "gamma", "hypot", "ldexp", "lgamma", "log", "log10", "log1p",
-        "log2", "nextafter", "pow", "radians", "remainder", "sin", "sinh", "sqrt", "tan", "tanh", "ulp",
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atan2",
+        "atanh",
+        "cbrt",
+        "copysign",
+        "cos",
+        "cosh",
+        "degrees",
+        "erf",
+        "erfc",
+        "exp",
+        "exp2",
+        "expm1",
+        "fabs",
+        "fmod",
+        "gamma",
+        "hypot",
+        "ldexp",
+        "lgamma",
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "nextafter",
+        "pow",
+        "radians",
+        "remainder",
+        "sin",
+        "sinh",
+        "sqrt",
+        "tan",
+        "tanh",
+        "ulp",
     )  # fmt: skip
 )
 

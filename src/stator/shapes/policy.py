@@ -19,10 +19,13 @@ NOTHING: dict[int, Bounds] = {}
 class Policy:
     """What one capture makes symbolic."""
 
-    __slots__ = ("dynamic", "learned")
+    __slots__ = ("dynamic", "learned", "unbacked")
 
-    def __init__(self, dynamic: bool | None = None, learned: Container[Lesson] = frozenset()) -> None:
+    def __init__(
+        self, dynamic: bool | None = None, learned: Container[Lesson] = frozenset(), unbacked: bool = False
+    ) -> None:
         self.dynamic = dynamic
+        self.unbacked = unbacked  # numbers that only data tells are symbols too
         self.learned = learned
 
     def dims(self, path: Path, tensor: torch.Tensor) -> dict[int, Bounds]:

@@ -1,7 +1,8 @@
 """The stand-in for an int whose value may change from call to call.
 
 It lives in the interpreter and in torch calls. Python code sees an int; C code that needs the number gets it through
-one of the methods below, and from then on the number is a guarded constant.
+one of the methods below, and from then on the number is a guarded constant. A number that only the data of a tensor
+tells has no value yet: where one is needed, capture ends.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class TracedInt(torch.SymInt):
         return hash(self.decay())
 
     def __bool__(self) -> bool:
-        return self.symbols.compare(operator.ne, self, 0)
+        return bool(self.symbols.compare(operator.ne, self, 0))
 
     def __pos__(self) -> Any:
         return self
@@ -80,18 +81,54 @@ class TracedInt(torch.SymInt):
         return int, (self.decay(),)
 
 
+class TracedBool(torch.SymBool):
+    """A condition on numbers that only the data of tensors tells."""
+
+    __slots__ = ("expr", "stack", "symbols")
+
+    def __init__(self, expr: Any, symbols: Symbols, stack: Any) -> None:
+        self.expr = expr
+        self.symbols = symbols
+        self.stack = stack  # where the program asked
+
+    @property
+    def plain(self) -> torch.SymBool:
+        return self.symbols.condition(self.expr)
+
+    @property
+    def node(self) -> Any:
+        return self.plain.node
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return bool
+
+    def decay(self) -> bool:
+        """There is no value before the graph has run."""
+        raise self.symbols.undecided(self.expr, self.stack)
+
+    def __bool__(self) -> bool:
+        return self.decay()
+
+    def __hash__(self) -> int:
+        return hash(self.decay())
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return bool, (self.decay(),)
+
+
 LARGEST_POWER = 8
 
 
 def number(value: Any) -> Any:
     """What native code may see of a value: a symbolic int as a guarded constant."""
-    return value.decay() if type(value) is TracedInt else value
+    return value.decay() if type(value) in (TracedInt, TracedBool) else value
 
 
 def wrapped(value: Any) -> Any:
     """What the captured program may see of a symbolic number that torch made."""
     if type(value) is torch.SymFloat:
-        return float(value)
+        return float(value)  # a number from data raises here
     return value if type(value) is int else value.node.shape_env.symbols.wrap(value)
 
 
@@ -101,7 +138,13 @@ NUMBERS = frozenset({float, complex})
 
 def _divides(function: Any, left: Any, right: Any) -> bool:
     """Division by zero is left to Python, which raises."""
-    return function not in (operator.floordiv, operator.mod) or bool(right != 0)
+    if function not in (operator.floordiv, operator.mod):
+        return True
+    condition = right != 0
+    if type(condition) is TracedBool:
+        condition.symbols.assume(condition.expr)  # where it does not hold, CPython runs the call and raises
+        return True
+    return bool(condition)
 
 
 def _arithmetic(name: str) -> None:
@@ -168,6 +211,25 @@ def _comparison(name: str) -> None:
     setattr(TracedInt, f"__{name}__", compare)
 
 
+def _logic(name: str) -> None:
+    """Conditions combined without a branch."""
+    function = getattr(operator, name)
+
+    def combine(self: TracedBool, other: Any) -> Any:
+        if type(other) is bool or type(other) is TracedBool:
+            return self.symbols.combined(function, self, other)
+        return function(self.decay(), number(other))
+
+    setattr(TracedBool, f"__{name.strip('_')}__", combine)
+    setattr(TracedBool, f"__r{name.strip('_')}__", combine)
+
+
+def _undecided(name: str) -> Any:
+    """What a bool does by itself once its value is needed."""
+    method = getattr(int if name in ("__float__", "__int__", "__index__") else bool, name)
+    return lambda self, *args: method(self.decay(), *map(number, args))
+
+
 def _native(name: str) -> None:
     """What an int does by itself once its value is needed."""
     method = getattr(int, name)
@@ -195,6 +257,14 @@ for _name in (
     "__sizeof__", "bit_length", "bit_count", "to_bytes", "as_integer_ratio",
 ):  # fmt: skip
     _native(_name)
+for _name in ("and_", "or_"):
+    _logic(_name)
+for _name in (
+    "__eq__", "__ne__", "__xor__", "__rxor__", "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__",
+    "__index__", "__int__", "__float__", "__str__", "__repr__", "__format__", "__neg__", "__pos__", "__abs__",
+    "__invert__", "__lt__", "__le__", "__gt__", "__ge__",
+):  # fmt: skip
+    setattr(TracedBool, _name, _undecided(_name))
 for _name in ("__trunc__", "__floor__", "__ceil__", "conjugate"):
     _itself(_name)
 for _name in ("real", "numerator"):

@@ -11,14 +11,15 @@ from typing import Any
 import torch
 from torch._guards import SLoc, Source
 
-from stator.errors import ConstraintViolation, Location
+from stator.errors import ConstraintViolation, Location, Unsupported, unsupported
 from stator.guards.path import Path
 from stator.guards.relation import INT, SIZE, STRIDE, Operand, Relation
 from stator.shapes import polynomial
 from stator.shapes.expressions import NoForm, Postfix, Text, fold
 from stator.shapes.marks import Bounds
 from stator.shapes.polynomial import Number, Polynomial
-from stator.shapes.scalar import LARGEST_POWER, TracedInt
+from stator.shapes.scalar import LARGEST_POWER, TracedBool, TracedInt
+from stator.shapes.unbacked import RELATIONS, Question, answer, is_condition
 from stator.shapes.unknowns import QUESTIONS, Unknowns
 
 LARGEST = 1 << 62  # ints beyond stay constants
@@ -51,10 +52,14 @@ class Name(Source):
 
 @functools.cache
 def _env_class() -> Any:
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv  # heavy
+    import sympy  # heavy
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     class Env(ShapeEnv):
-        """A ShapeEnv whose guards carry the place in the captured program, which it need not search the stack for."""
+        """A ShapeEnv whose guards carry the place in the captured program, which it need not search the stack for.
+
+        What it assumes about numbers from data is handed to the symbols.
+        """
 
         origin: Callable[[], Any]
         symbols: Symbols
@@ -70,6 +75,28 @@ def _env_class() -> Any:
         def _get_stack_summary(self, is_debug: bool = False, framework_loc: str | None = None) -> tuple[Any, str]:
             return Place(self.origin()), ""
 
+        def _make_data_dependent_error(self, *args: Any, **kwargs: Any) -> Any:
+            return Question() if self.symbols.answering else super()._make_data_dependent_error(*args, **kwargs)
+
+        def _evaluate_expr(self, orig_expr: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return super()._evaluate_expr(orig_expr, *args, **kwargs)
+            except Question:
+                pass
+            holds = answer(self, orig_expr) if is_condition(orig_expr) else None
+            if holds is None:
+                raise super()._make_data_dependent_error(orig_expr, orig_expr)
+            self.guard_or_defer_runtime_assert(orig_expr if holds else sympy.Not(orig_expr), "assumed")
+            return sympy.true if holds else sympy.false
+
+        def guard_or_defer_runtime_assert(self, orig_expr: Any, msg: str, fx_node: Any = None) -> bool:
+            known = self.num_deferred_runtime_asserts
+            result: bool = super().guard_or_defer_runtime_assert(orig_expr, msg, fx_node)
+            if self.num_deferred_runtime_asserts != known and self.symbols.answering:
+                self.symbols.assertions.append(orig_expr)
+                self.symbols.unknowns.look_again(orig_expr.free_symbols)
+            return result
+
     return Env
 
 
@@ -80,8 +107,8 @@ class NotKnown(Exception):
 class Symbols:
     """Symbols, where they come from, and what has been found out about them."""
 
-    def __init__(self, origin: Callable[[], Any]) -> None:
-        env = _env_class()(duck_shape=False, allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
+    def __init__(self, origin: Callable[[], Any], unbacked: bool = False) -> None:
+        env = _env_class()(duck_shape=False, allow_scalar_outputs=unbacked, allow_dynamic_output_shape_ops=unbacked)
         env.origin = origin
         env.symbols = self
         self.env = env
@@ -98,6 +125,11 @@ class Symbols:
         self._known_only = False
         self.doubt: str | None = None  # why the capture cannot be trusted: C code may have seen what is no int
         self.floats: Any = None  # the symbolic floats of the capture
+        self.unbacked = unbacked  # whether data may become symbols
+        self.answering = unbacked  # capture goes on: assumptions can still become part of the graph
+        self.assertions: list[Any] = []  # conditions that are to be checked when the graph runs
+        self.makers: dict[Any, Sequence[Location]] = {}  # by symbol from data: where the program made it
+        self.stack: Callable[[], Sequence[Location]] = list  # the user's frames; set by the host
         self.node: Callable[[Any], Any]  # makes a node of the graph of an expression; set by the recorder
 
     # ---- making symbols -------------------------------------------------------------------------
@@ -150,6 +182,64 @@ class Symbols:
         self.sources[symbol] = operand
         return self.traced(self.unknowns.of(symbol))
 
+    def from_data(self, low: int | None = None, high: int | None = None) -> torch.SymInt:
+        """An int that only the data of a tensor tells; the caller says which node gives it."""
+        made: torch.SymInt = self.env.create_unbacked_symint()
+        self.env.pending_fresh_unbacked_symbols.clear()
+        self.makers[made.node.expr] = self.stack()
+        if low is not None:
+            self.env.constrain_symbol_range(made.node.expr, low, high)
+        return made
+
+    # ---- numbers from data ----------------------------------------------------------------------
+
+    def is_unbacked(self, value: Any) -> bool:
+        """Whether a symbolic int depends on data."""
+        return self.unbacked and self.unknowns.hint(self.unknowns.settled(number_of(value))) is None
+
+    def condition(self, expr: Any) -> torch.SymBool:
+        """A condition as torch's own."""
+        from torch.fx.experimental.sym_node import SymNode  # heavy
+
+        return torch.SymBool(SymNode(expr, self.env, bool, None))
+
+    def truth(self, expr: Any) -> Any:
+        """What a condition on numbers from data is: known in any case, or not yet."""
+        known = self.env._maybe_evaluate_static(expr)
+        return TracedBool(expr, self, self.stack()) if known is None else bool(known)
+
+    def combined(self, function: Any, left: TracedBool, right: TracedBool | bool) -> Any:
+        """A condition on conditions."""
+        import sympy  # heavy
+
+        join = sympy.And if function is operator.and_ else sympy.Or
+        return self.truth(join(left.expr, right.expr if type(right) is TracedBool else right))
+
+    def assume(self, condition: Any) -> None:
+        """The graph holds only if this does."""
+        condition = condition.expr if type(condition) is TracedBool else condition
+        if type(condition) is not bool:
+            self.env.guard_or_defer_runtime_assert(condition, "assumed")
+
+    def within(self, bound: Any, low: Any, size: Any) -> Any:
+        """A bound of a slice that only data tells, assumed to lie inside; gives it counted from the start."""
+        below = bound < 0
+        if below if type(below) is bool else answer(self.env, below.expr):
+            self.assume(bound < 0)
+            bound = bound + size
+        else:
+            self.assume(bound >= 0)
+        self.assume(bound >= low)
+        self.assume(bound <= size)
+        return bound
+
+    def undecided(self, expr: Any, stack: Sequence[Location] = ()) -> Unsupported:
+        """The error for a number or condition whose value is needed; it belongs to the place that made it."""
+        break_id = "data-dependent-branch" if is_condition(expr) else "data-dependent-value"
+        made = [self.makers[symbol] for symbol in expr.free_symbols if symbol in self.makers]
+        stack = stack or (made[0] if made else self.stack())
+        return unsupported(break_id, "its value is needed before the graph has run", stack=stack, function="Python")
+
     # ---- using them -----------------------------------------------------------------------------
 
     def wrap(self, value: Any) -> Any:
@@ -157,7 +247,8 @@ class Symbols:
         if type(value) is torch.SymInt:
             return self.traced(self.unknowns.of(value.node.expr))
         if type(value) is torch.SymBool:
-            return bool(value)
+            expr = value.node.expr
+            return bool(value) if expr.free_symbols <= self.env.backed_var_to_val.keys() else self.truth(expr)
         return value
 
     def traced(self, number: Number) -> Any:
@@ -224,11 +315,16 @@ class Symbols:
                 return exact if exact is None or function is operator.floordiv else 0
         return None
 
-    def compare(self, function: Any, a: Any, b: Any) -> bool:
-        """Whether a comparison of numbers holds; guarded unless it does in any case."""
+    def compare(self, function: Any, a: Any, b: Any) -> Any:
+        """Whether a comparison of numbers holds; guarded unless it does in any case, or only data tells."""
         left, right = number_of(a), number_of(b)
         known = self.unknowns.known(function, left, right)
-        return self._ask(function, self.unknowns.difference(left, right)) if known is None else known
+        if known is not None:
+            return known
+        difference = self.unknowns.difference(left, right)
+        if self.unbacked and not self._known_only and self.unknowns.hint(difference) is None:
+            return self.truth(RELATIONS[function](*map(self.expr, self.unknowns.sides(difference))))
+        return self._ask(function, difference)
 
     def _ask(self, function: Any, difference: Polynomial) -> bool:
         """Lets the env decide how a number compares with zero."""
@@ -256,11 +352,14 @@ class Symbols:
     def decay(self, value: Any) -> Any:
         """The value of an expression, guarded."""
         number = self.unknowns.settled(number_of(value))
+        if self.unbacked and self.unknowns.hint(number) is None:
+            raise self.undecided(self.expr(number))
         return number if type(number) is int else self.plain(number).node.guard_int("", 0)
 
     def symint(self, symbol: Any) -> Any:
         """The symbol as torch's own symbolic int."""
-        return self.env.create_symintnode(symbol, hint=int(self.env.backed_var_to_val[symbol]))
+        value = self.env.backed_var_to_val.get(symbol)
+        return self.env.create_symintnode(symbol, hint=None if value is None else int(value))
 
     # ---- what must hold -------------------------------------------------------------------------
 

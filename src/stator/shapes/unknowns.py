@@ -197,6 +197,17 @@ class Unknowns:
             found.low = low
             self._facts += 1
 
+    def look_again(self, symbols: Any) -> None:
+        """The env has learned something about symbols: their lower bounds may be better."""
+        for symbol in symbols:
+            number = self._numbers.get(symbol)
+            if number is not None and type(number) is Polynomial:
+                found = self.all[next(iter(number.terms))[0]]
+                low = self._low(symbol)
+                if low is not None and (found.low is None or low > found.low):
+                    found.low = low
+                    self._facts += 1
+
     def _bounds(self, number: Polynomial) -> Bounds:
         """In what exceeds the lower bounds of the unknowns, coefficients of one sign bound the value on one side."""
         if any(self.all[i].low is None for monomial in number.terms for i in monomial):

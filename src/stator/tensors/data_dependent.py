@@ -10,18 +10,16 @@ from stator.tensors.from_data import assembled, constants, is_symbolic
 from stator.tensors.signals import DataDependent
 from stator.tensors.targets import Handler, register, target_of
 from stator.tensors.traced import TracedTensor
+from stator.tensors.values import list_of, number_of
 
 if TYPE_CHECKING:
     from stator.tensors.recorder import Recorder
 
 VALUE = "data-dependent-value"
 BRANCH = "data-dependent-branch"
-SHAPE = "data-dependent-shape"
 
-# Methods of Tensor that need data; FakeTensor reports the other ones (unique, masked_select, boolean masks).
+# Methods of Tensor that need data at once; what C code calls must give a real number.
 METHODS: dict[str, str] = {
-    "item": VALUE,
-    "tolist": VALUE,
     "__bool__": BRANCH,
     "__nonzero__": BRANCH,
     "__int__": VALUE,
@@ -35,15 +33,12 @@ METHODS: dict[str, str] = {
     "is_nonzero": BRANCH,
     "equal": BRANCH,
     "allclose": BRANCH,
-    "nonzero": SHAPE,
 }
 
 FUNCTIONS: dict[Any, str] = {
     torch.equal: BRANCH,
     torch.allclose: BRANCH,
     torch.is_nonzero: BRANCH,
-    torch.nonzero: SHAPE,
-    torch.argwhere: SHAPE,
 }
 
 
@@ -89,6 +84,8 @@ def _new_tensor(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 register(torch.Tensor.new_tensor, _new_tensor)
+register(torch.Tensor.item, lambda recorder, args, kwargs: number_of(recorder, *args, **kwargs))
+register(torch.Tensor.tolist, lambda recorder, args, kwargs: list_of(recorder, *args, **kwargs))
 for _func in (torch.tensor, torch.as_tensor, torch.asarray):
     register(_func, _from_data(_func))
 for _name, _kind in METHODS.items():

@@ -120,7 +120,10 @@ def make_fake(mode: FakeTensorMode, meta: Meta) -> FakeTensor:
 def _allocate(mode: FakeTensorMode, meta: Meta) -> FakeTensor:
     sizes, strides, offset = meta.plain()
     with torch.no_grad():
-        if type(offset) is not int or offset:
+        if type(offset) is not int:
+            start = torch.empty_strided(sizes, strides, dtype=meta.dtype, device="meta")
+            plain = start.as_strided(sizes, strides, offset)
+        elif offset:
             room = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True) if size)
             storage = torch.empty(offset + room, dtype=meta.dtype, device="meta").untyped_storage()
             plain = torch.empty(0, dtype=meta.dtype, device="meta").set_(storage, offset, sizes, strides)

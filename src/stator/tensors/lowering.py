@@ -10,7 +10,7 @@ import torch
 
 from stator.shapes.expressions import NoForm
 from stator.shapes.floats import TracedFloat
-from stator.shapes.scalar import TracedInt
+from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors.signals import UnsupportedOp, UnsupportedTensor
 from stator.tensors.traced import TracedTensor
 
@@ -100,13 +100,15 @@ def _generator(value: Any, found: Found) -> Lowered:
     raise UnsupportedOp("torch.Generator", "explicit random generators are not recorded", "random-state")
 
 
-def _traced_int(value: TracedInt, found: Found) -> Lowered:
+def _traced_int(value: TracedInt | TracedBool, found: Found) -> Lowered:
     """A symbolic int: its expression as key, and nodes that calculate it; a constant if no node can."""
     try:
         node = value.symbols.node(value.expr)
     except NoForm:
         return lower(value.decay(), found)
-    return (node, node) if type(node) is int else (value.number, node)
+    if type(node) is int:
+        return node, node
+    return value.number if type(value) is TracedInt else (bool, value.expr), node
 
 
 def _symbolic(value: Any, found: Found) -> Lowered:
@@ -136,6 +138,7 @@ _RULES: dict[type, Rule] = {
     torch.Tensor: _real_tensor,
     torch.Generator: _generator,
     TracedInt: _traced_int,
+    TracedBool: _traced_int,
     TracedFloat: lambda value, found: lower(value.decay(), found),
     torch.SymInt: _symbolic,
     torch.SymFloat: _symbolic,
@@ -175,7 +178,7 @@ def substitute(value: Any, replace: Callable[[TracedTensor], Any]) -> Any:
         return {name: substitute(item, replace) for name, item in value.items()}
     if isinstance(value, list):
         return [substitute(item, replace) for item in value]
-    if kind is TracedInt:
+    if kind is TracedInt or kind is TracedBool:
         return value.plain
     if kind is TracedFloat:
         return value.value

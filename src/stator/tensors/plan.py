@@ -59,3 +59,4 @@ class Plan:
     mutated: tuple[int, ...]  # arguments whose data changed
     pure: bool  # may be dropped when nobody uses the result
     silent: bool  # nothing to record at all
+    bindings: Any = None  # numbers from data that the call makes: symbol -> its place in the result

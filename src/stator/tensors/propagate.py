@@ -6,6 +6,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
@@ -18,7 +19,9 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
+from stator.errors import Unsupported
 from stator.shapes.scalar import wrapped
+from stator.tensors import bindings
 from stator.tensors.fakes import WatchingMode, make_fake, own_mode, storage_of
 from stator.tensors.hidden import hidden_writes
 from stator.tensors.lowering import substitute
@@ -55,6 +58,7 @@ def propagate(
             fake_kwargs = substitute(kwargs, lambda traced: fakes[id(traced)])
             run = func if mode.shape_env is None else FORMS.get(func, func)
             result = run(*fake_args, **fake_kwargs)
+            made = bindings.fresh(mode.shape_env, func, result)
         hidden = hidden_writes(func, fake_args, fake_kwargs)
         mutated = tuple(
             i
@@ -62,7 +66,8 @@ def propagate(
             if storage in mode.written or id(fake) in hidden or fake._version != version
         )
         reader = _Reader(func, ordered, [traced._meta.inference for traced in tensors], inference)
-        return _plan(mode.pure, reader, reader.read(result), before, mutated)
+        plan = _plan(mode.pure, reader, reader.read(result), before, mutated)
+        return replace(plan, bindings=made) if made else plan
 
 
 @contextmanager
@@ -186,9 +191,11 @@ def quiet(func: Any) -> Iterator[None]:
         ) from None
     except (UnsupportedOperatorException, UnsupportedFakeTensorException, NotImplementedError) as error:
         raise UnsupportedOp(describe(func), str(error)) from None
-    except (UnsupportedOp, NotLeaf):
+    except Unsupported:
         raise
     except Exception as error:
+        if type(error).__name__ == "GuardOnDataDependentSymNode":
+            raise DataDependent(describe(func), str(error).partition("\n")[0]) from None
         if "data is not allocated yet" in str(error):  # a C++ function that reads the data itself
             raise DataDependent(describe(func)) from None
         raise OpFailed(error, describe(func)) from error

@@ -16,11 +16,12 @@ from torch.overrides import TorchFunctionMode
 
 from stator.shapes.expressions import Nodes, fold
 from stator.shapes.polynomial import Polynomial
-from stator.shapes.scalar import TracedInt, number
+from stator.shapes.scalar import number
 from stator.shapes.scalar_forms import tensorised
 from stator.shapes.symbols import Symbols
-from stator.tensors import attributes, data, finish, inputs
+from stator.tensors import attributes, bindings, data, finish, indexing, inputs
 from stator.tensors import data_dependent as data_dependent  # registers its rows
+from stator.tensors.checks import assert_holds
 from stator.tensors.failing import may_fail, may_run_twice
 from stator.tensors.fakes import WatchingMode, make_fake, own_mode
 from stator.tensors.lowering import PLAIN, ForeignArgument, lower
@@ -41,15 +42,15 @@ from stator.tensors.nodes import NodeWriter
 from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
 from stator.tensors.planning import plan_of
 from stator.tensors.rows import is_metadata
-from stator.tensors.signals import NotLeaf, UnsupportedOp, describe
+from stator.tensors.signals import DataDependent, NotLeaf, UnsupportedOp, describe
 from stator.tensors.subgraph import SubGraph
-from stator.tensors.targets import KINDS, Target, as_operator, target_of, unbind
+from stator.tensors.targets import KINDS, Target, as_operator, safe_name, target_of, unbind
 from stator.tensors.traced import Storage, TracedTensor, current, make, make_view
 
 Location = Callable[[], Any]
 
 
-SELECT: Any = target_of(torch.Tensor.select)
+INDEXING: dict[Any, Callable[..., Any]] = {operator.getitem: indexing.get, operator.setitem: indexing.put}
 
 
 class RecordingMode(TorchFunctionMode):
@@ -105,6 +106,9 @@ class Recorder:
         self._symbolic_mode: WatchingMode | None = None
         self.numbers: dict[Any, Any] = {}  # by expression: the node that gives it
         self._symbols: dict[Any, Any] = {}  # by symbol: the graph input
+        self._sources: dict[Any, tuple[Any, Any]] = {}  # symbols from data: the node that makes it, its place in there
+        self.follows_data = False  # some symbols are numbers that only data tells
+        self.start_symbols: Callable[[], Symbols] | None = None  # where data may become symbols
         self.state = GraphState(self.record_state)
         self.switches = 0  # how often the program has set the grad mode
         self._left = self.state.start
@@ -139,14 +143,62 @@ class Recorder:
         self._symbolic_mode = WatchingMode(symbols.env)
         symbols.node = self._number
 
+    def number(self, symbol: Any) -> Any:
+        """The node that gives a symbol."""
+        return self._symbol(symbol)
+
     def _number(self, expr: Any) -> Any:
         """The node (or int) for an expression of symbols; NoForm if a graph cannot say it."""
         if expr not in self.numbers:
             self.numbers[expr] = fold(expr, Nodes(self._symbol, self._calculation))
         return self.numbers[expr]
 
+    def follow(self) -> Symbols | None:
+        """The symbols, if data may become some."""
+        if self.symbols is None and self.start_symbols is not None:
+            self.start_symbols()
+        if self.symbols is None or not self.symbols.unbacked:
+            return None
+        self.follows_data = True
+        return self.symbols
+
+    def number_from_data(self, traced: TracedTensor, low: int | None = None, high: int | None = None) -> Any:
+        """The int in a tensor with one element."""
+        symbols = self.follow()
+        if symbols is None:
+            raise DataDependent("Tensor.item")
+        node = self.nodes.add("call_method", "item", (traced._node,), {}, "item")
+        made = node.meta.value = symbols.from_data(low, high)
+        self._symbols[made.node.expr] = node
+        return symbols.wrap(made)
+
+    def write_checks(self) -> None:
+        """Assertions for what was assumed about numbers that the graph has made so far."""
+        symbols = self.symbols
+        if symbols is None or not symbols.assertions:
+            return
+        waiting, symbols.assertions = symbols.assertions, []
+        for condition in waiting:
+            if not all(self._is_known(symbol) for symbol in condition.free_symbols):
+                symbols.assertions.append(condition)
+                continue
+            node = self._number(condition)
+            if type(node) is not bool and type(node) is not int:
+                self._check(node, str(condition))
+
+    def _is_known(self, symbol: Any) -> bool:
+        assert self.symbols is not None
+        return symbol in self._sources or symbol in self._symbols or symbol in self.symbols.sources
+
+    def _check(self, condition: Any, message: str) -> None:
+        self.kept.add(self.nodes.add("call_function", assert_holds, (condition, message), {}, "assert_holds"))
+
     def _symbol(self, symbol: Any) -> Any:
         assert self.symbols is not None
+        if symbol in self._sources:
+            node, path = self._sources.pop(symbol)
+            found = self._symbols[symbol] = bindings.take(node, path, self._calculation, self.nodes.item)
+            found.meta.value = self.symbols.symint(symbol)
         if symbol not in self._symbols:
             node = self._symbols[symbol] = self._main.placeholder(str(symbol))
             node.meta.value = self._inputs.names[node.name] = self.symbols.symint(symbol)
@@ -154,7 +206,7 @@ class Recorder:
         return node if self.sub is None else self.sub.inside(node)
 
     def _calculation(self, func: Any, args: tuple[Any, ...]) -> Any:
-        return self.nodes.add("call_function", func, args, {}, func.__name__)
+        return self.nodes.add("call_function", func, args, {}, safe_name(func.__name__.partition(".")[0]))
 
     def examples(self) -> tuple[Any, list[Any]]:
         """For a backend: the fake mode, and fake tensors or symbolic ints for the graph inputs."""
@@ -239,8 +291,8 @@ class Recorder:
             return target.handler(self, args, kwargs or {})
         if not kwargs:
             target, args = as_operator(target, args)
-            if target.func is operator.getitem and type(args[1]) is TracedInt:
-                target, args = SELECT, (args[0], 0, args[1])  # indexing would ask for the number
+            if target.func in INDEXING and indexing.needs_data(args[1]) and type(args[0]) is TracedTensor:
+                return INDEXING[target.func](self, *args)
         try:
             return self.record(target, args, kwargs or {})
         except ForeignArgument:
@@ -316,9 +368,17 @@ class Recorder:
             if symbolic:
                 known = plan_of(target.func, args, kwargs, found, state, self.symbols, self._symbolic_mode)
             else:
-                known = plan_of(target.func, args, kwargs, found, state)
+                try:
+                    known = plan_of(target.func, args, kwargs, found, state)
+                except DataDependent:
+                    if self.follow() is None:
+                        raise
+                    symbolic, plans = True, self.symbols.plans  # type: ignore[union-attr]
+                    known = plan_of(target.func, args, kwargs, found, state, self.symbols, self._symbolic_mode)
             if target.opaque:
                 return replace(known, pure=False, silent=False)
+            if known.bindings:
+                return known
             if symbolic:
                 plans[key] = known
             else:
@@ -348,7 +408,12 @@ class Recorder:
         if self.sub is not None:
             args, kwargs = self.sub.adopt(args), self.sub.adopt(kwargs)
             self._check_inner(target, plan, tensors)
+        if self.symbols is not None and self.symbols.assertions:
+            self.write_checks()
         node = self.nodes.add(target.op, target.target, args, kwargs, target.name)
+        if plan.bindings and self.symbols is not None:
+            self.symbols.makers.update(dict.fromkeys(plan.bindings, self.symbols.stack()))
+            self._sources.update({symbol: (node, path) for symbol, path in plan.bindings.items()})
         if not plan.pure:
             self.kept.add(node)
             for index in plan.mutated:
@@ -459,14 +524,29 @@ class Recorder:
 
     def finish(self, outputs: Any) -> fx.GraphModule:
         """Closes the graph with these traced tensors as outputs, and cleans it up."""
+        self.write_checks()
         self.state.finish()
         failing = {node for node in self.graph.nodes if node.op.startswith("call") and may_fail(node)}
+        failing |= self._takers_of_data()
         if failing and not self.mutated and all(map(may_run_twice, self.kept)):
             self.repeatable = True
-        self.random = bool(self.kept)
+        self.random = any(node.target is not assert_holds for node in self.kept)
         module = finish.close(self.graph, [traced._node for traced in outputs], self.kept | failing)
         self._inputs.keep({node.name for node in self.graph.find_nodes(op="placeholder")})
         return module
+
+    def _takers_of_data(self) -> set[fx.Node]:
+        """Nodes that are given numbers which only data tells: sizes, bounds, indices that may be impossible."""
+        symbols = self.symbols
+        if symbols is None or not symbols.unbacked:
+            return set()
+        backed = symbols.env.backed_var_to_val
+        made = {
+            node
+            for expr, node in (*self.numbers.items(), *self._symbols.items())
+            if not expr.free_symbols <= backed.keys()
+        }
+        return {user for node in made if isinstance(node, fx.Node) for user in node.users} - made
 
     def release(self) -> None:
         """Drops the recorder's own references to traced tensors."""

@@ -1,0 +1,62 @@
+"""Numbers that only the data of tensors tells: how questions about them are answered before there is any data.
+
+Torch answers most by itself in a way that holds for every size (`guard_or_false`). What is left is answered for a
+guess of each number, as if sizes were neither small nor equal by accident. Whatever was assumed is written down as an
+assertion of the graph. When one does not hold, CPython runs the call.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+FIRST_GUESS, GUESS_STEP = 4099, 11  # guesses differ from symbol to symbol
+
+
+class Question(Exception):
+    """Torch wants to know something that only data tells."""
+
+
+def guess(env: Any, symbol: Any) -> int:
+    """A number that the symbol may be."""
+    if symbol in env.backed_var_to_val:
+        return int(env.backed_var_to_val[symbol])
+    number = FIRST_GUESS + GUESS_STEP * int(symbol.name.lstrip("uz") or 0)
+    bounds = env.var_to_range[symbol]
+    if bounds.upper.is_Integer and number > bounds.upper:
+        number = int(bounds.upper)
+    return max(number, int(bounds.lower)) if bounds.lower.is_Integer else number
+
+
+def answer(env: Any, condition: Any) -> bool | None:
+    """Whether a condition holds for the guesses; None if it cannot be told."""
+    import sympy  # heavy
+
+    result = condition.xreplace({symbol: guess(env, symbol) for symbol in condition.free_symbols})
+    if isinstance(result, (bool, int)):
+        return bool(result)
+    return bool(result) if result in (sympy.true, sympy.false) else None
+
+
+def _relation(name: str) -> Any:
+    def make(left: Any, right: Any) -> Any:
+        import sympy  # heavy
+
+        return getattr(sympy, name)(left, right)
+
+    return make
+
+
+RELATIONS: dict[Any, Any] = {
+    operator.eq: _relation("Eq"),
+    operator.ne: _relation("Ne"),
+    operator.lt: _relation("Lt"),
+    operator.le: _relation("Le"),
+    operator.gt: _relation("Gt"),
+    operator.ge: _relation("Ge"),
+}
+
+
+def is_condition(expr: Any) -> bool:
+    """Whether an expression is true or false, and no number."""
+    return bool(expr.is_Relational or expr.is_Boolean)

@@ -1,0 +1,47 @@
+"""Where in the result of a node a number lies that the node made: nodes that take it out again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from stator.tensors.signals import DataDependent, describe
+
+Path = tuple[Any, ...]
+
+_METHODS: dict[str, Any] = {
+    "size": torch.ops.aten.sym_size.int,
+    "stride": torch.ops.aten.sym_stride.int,
+    "storage_offset": torch.ops.aten.sym_storage_offset.default,
+}
+
+
+def fresh(env: Any, func: Any, result: Any) -> dict[Any, Path]:
+    """The symbols that a call made, with their places in its result."""
+    if env is None or not env.pending_fresh_unbacked_symbols:
+        return {}
+    from torch.fx.experimental.symbolic_shapes import PendingUnbackedSymbolNotFound, compute_unbacked_bindings  # heavy
+
+    try:
+        return compute_unbacked_bindings(env, result) or {}
+    except PendingUnbackedSymbolNotFound:
+        raise DataDependent(describe(func), "it makes a number that is not in its result") from None
+
+
+def take(node: Any, path: Path, add: Callable[[Any, tuple[Any, ...]], Any], item: Callable[[Any, Any], Any]) -> Any:
+    """The node for the number at a path."""
+    steps = list(path)
+    while steps:
+        step = steps.pop(0)
+        if isinstance(step, pytree.SequenceKey):
+            node = item(node, step.idx)
+            continue
+        function = _METHODS.get(getattr(step, "name", ""))
+        if function is None:
+            raise DataDependent(f"the number at {path}")
+        args = (steps.pop(0).idx,) if steps else ()
+        node = add(function, (node, *args))
+    return node

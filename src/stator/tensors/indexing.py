@@ -1,0 +1,122 @@
+"""Indices with numbers that only data tells: taken apart into selections and slices, as torch itself does."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from stator.shapes.scalar import TracedInt
+from stator.tensors.signals import DataDependent
+from stator.tensors.targets import target_of
+from stator.tensors.traced import TracedTensor
+from stator.tensors.values import number_of
+
+if TYPE_CHECKING:
+    from stator.tensors.recorder import Recorder
+
+GETITEM: Any = target_of(operator.getitem)
+SETITEM: Any = target_of(operator.setitem)
+WHOLE = slice(None)
+
+
+def needs_data(index: Any) -> bool:
+    """Whether indexing would ask for a number that only data tells, or make a constant of a symbol."""
+    if type(index) is tuple:
+        return any(map(needs_data, index))
+    if type(index) is slice:
+        return any(map(_is_from_data, (index.start, index.stop, index.step)))
+    return type(index) is TracedInt or _is_index(index)
+
+
+def _is_from_data(part: Any) -> bool:
+    if type(part) is TracedInt:
+        return part.symbols.is_unbacked(part)
+    return _is_index(part)
+
+
+def _is_index(value: Any) -> bool:
+    """A 0-d tensor of an integer type is an int to indexing."""
+    if type(value) is not TracedTensor or value._meta.size:
+        return False
+    dtype = value._meta.dtype
+    return not (dtype.is_floating_point or dtype.is_complex or dtype in (torch.bool, torch.uint8))
+
+
+def get(recorder: Recorder, tensor: TracedTensor, index: Any) -> Any:
+    """`tensor[index]`."""
+    view, rest = _view(recorder, tensor, index)
+    if rest:
+        return recorder.record(GETITEM, (view, rest), {})
+    return recorder.call(torch.Tensor.alias, (view,)) if view is tensor else view
+
+
+def put(recorder: Recorder, tensor: TracedTensor, index: Any, value: Any) -> None:
+    """`tensor[index] = value`."""
+    view, rest = _view(recorder, tensor, index)
+    recorder.record(SETITEM, (view, rest or ..., value), {})
+
+
+def _view(recorder: Recorder, tensor: TracedTensor, index: Any) -> tuple[TracedTensor, tuple[Any, ...]]:
+    """What ints, slices and new dimensions make of the tensor, and the index of tensors that is left."""
+    parts = index if type(index) is tuple else (index,)
+    used = sum(_dims(part) for part in parts)
+    rest: list[Any] = []
+    dim = 0
+    for part in parts:
+        kind = type(part)
+        if kind is int or kind is TracedInt or _is_index(part):
+            part = number_of(recorder, part) if kind is TracedTensor else part
+            tensor = recorder.call(torch.Tensor.select, (tensor, dim, part))
+        elif kind is slice:
+            tensor = _slice(recorder, tensor, dim, part)
+            dim += 1
+        elif part is None:
+            tensor = recorder.call(torch.Tensor.unsqueeze, (tensor, dim))
+            dim += 1
+        elif part is ...:
+            dim += len(tensor._meta.size) - dim - (used - sum(_dims(p) for p in parts[: _at(parts, part)]))
+        else:
+            rest += [WHOLE] * (dim - len(rest))
+            rest.append(part)
+            dim += 1
+    return tensor, tuple(rest)
+
+
+def _at(parts: Any, part: Any) -> int:
+    return next(i for i, item in enumerate(parts) if item is part)
+
+
+def _dims(part: Any) -> int:
+    """Dimensions that a part of an index takes."""
+    if part is None or part is ...:
+        return 0
+    if type(part) in (int, TracedInt, slice):
+        return 1
+    if type(part) is TracedTensor and part._meta.dtype not in (torch.bool, torch.uint8):
+        return 1
+    if type(part) is TracedTensor and len(part._meta.size) == 1:
+        return 1
+    raise DataDependent("indexing", "a mask or a list next to a number that only data tells", "data-dependent-shape")
+
+
+def _slice(recorder: Recorder, tensor: TracedTensor, dim: int, part: slice) -> TracedTensor:
+    start, stop, step = (
+        number_of(recorder, value) if type(value) is TracedTensor else value
+        for value in (part.start, part.stop, part.step)
+    )
+    if (start, stop, step) == (None, None, None):
+        return tensor
+    symbols = recorder.symbols
+    assert symbols is not None
+    size = tensor._meta.size[dim]
+    low: Any = 0
+    if _is_from_data(start):
+        low = symbols.within(start, 0, size)
+    elif type(start) is int and start > 0:
+        low = start
+    if _is_from_data(stop):
+        symbols.within(stop, low, size)
+    made: TracedTensor = recorder.record(GETITEM, (tensor, (*[WHOLE] * dim, slice(start, stop, step))), {})
+    return made

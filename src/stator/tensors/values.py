@@ -1,0 +1,101 @@
+"""Data of tensors as Python numbers: ints and conditions are symbols, floats are 0-d tensors of the graph."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from stator.shapes.floats import FromData, TracedFloat
+from stator.shapes.scalar import TracedBool, TracedInt
+from stator.tensors.signals import DataDependent
+from stator.tensors.traced import TracedTensor
+
+if TYPE_CHECKING:
+    from stator.tensors.recorder import Recorder
+
+MOST_NUMBERS = 4096  # of one `tolist()`
+
+
+def number_of(recorder: Recorder, traced: TracedTensor, name: str = "Tensor.item") -> Any:
+    """The Python number in a tensor with one element."""
+    if recorder.follow() is None or not _is_single(traced):
+        raise DataDependent(name)
+    dtype = traced._meta.dtype
+    if dtype.is_complex or dtype is torch.uint64:
+        raise DataDependent(name)
+    if dtype.is_floating_point:
+        return _float(recorder, traced)
+    if dtype is torch.bool:
+        return recorder.number_from_data(recorder.call(torch.Tensor.to, (traced, torch.int64)), 0, 1) != 0
+    return recorder.number_from_data(traced)
+
+
+def int_of(recorder: Recorder, traced: TracedTensor) -> Any:
+    """`int(traced)`."""
+    dtype = traced._meta.dtype
+    if dtype.is_floating_point:
+        raise DataDependent("int")
+    if dtype is torch.bool and recorder.follow() is not None and _is_single(traced):
+        return recorder.number_from_data(recorder.call(torch.Tensor.to, (traced, torch.int64)), 0, 1)
+    return number_of(recorder, traced, "int")
+
+
+def float_of(recorder: Recorder, traced: TracedTensor) -> Any:
+    """`float(traced)`."""
+    if recorder.follow() is None or traced._meta.dtype.is_complex or not _is_single(traced):
+        raise DataDependent("float")
+    return _float(recorder, traced)
+
+
+def bool_of(recorder: Recorder, traced: TracedTensor) -> Any:
+    """`bool(traced)`, as long as nobody branches on it."""
+    if recorder.follow() is None or not _is_single(traced):
+        raise DataDependent("bool", "", "data-dependent-branch")
+    return number_of(recorder, recorder.call(torch.ne, (traced, 0)), "bool")
+
+
+def list_of(recorder: Recorder, traced: TracedTensor) -> Any:
+    """`traced.tolist()`."""
+    sizes = traced._meta.size
+    if not sizes:
+        return number_of(recorder, traced, "Tensor.tolist")
+    static = all(type(size) is int for size in sizes)
+    if recorder.follow() is None or not static or math.prod(sizes) > MOST_NUMBERS:
+        raise DataDependent("Tensor.tolist")
+    return [list_of(recorder, row) for row in recorder.call(torch.Tensor.unbind, (traced, 0))]
+
+
+def _is_single(traced: TracedTensor) -> bool:
+    one = math.prod(traced._meta.size) == 1
+    return type(one) is not TracedBool and one
+
+
+def _float(recorder: Recorder, traced: TracedTensor) -> Any:
+    """The value at this moment as a tensor of its own, without history."""
+    recorder.has_floats = True
+    with torch.no_grad():
+        tensor = recorder.call(torch.Tensor.reshape, (recorder.call(torch.Tensor.detach, (traced,)), ()))
+        tensor = recorder.call(torch.Tensor.to, (tensor, torch.float64), {"copy": True})
+    assert recorder.symbols is not None
+    made = recorder.symbols.floats.base(FromData(tensor, recorder.symbols.stack()), math.nan)
+    made.tensors[torch.float64] = tensor
+    return made
+
+
+def tensor_of(recorder: Recorder, number: TracedFloat) -> Any:
+    """The 0-d tensor of the graph for a float that depends on data, calculated there."""
+    if number.function is None:
+        return number.args[0].tensor
+    with torch.no_grad():
+        args = [_operand(recorder, arg) for arg in number.args]
+        return recorder.call(torch.abs if number.function is abs else number.function, tuple(args))
+
+
+def _operand(recorder: Recorder, arg: Any) -> Any:
+    if type(arg) is TracedFloat:
+        return arg.tensor()
+    if type(arg) is TracedInt:
+        return recorder.call(torch.scalar_tensor, (arg,), {"dtype": torch.float64, "device": "cpu"})
+    return float(arg)

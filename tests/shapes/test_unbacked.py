@@ -1,0 +1,176 @@
+"""Numbers and sizes that only the data of tensors tells: one graph, equal to eager for every value."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import stator
+from tests.harness import check
+
+tensor = torch.tensor
+FIVE = torch.arange(-2.0, 3.0)
+
+
+def item(x, t):
+    n = t.item()
+    return x * n, n + 1, -n, n // 2, n % 3, n
+
+
+def truth(x, t):
+    positive = (t > 0).item()
+    return x + positive, positive, bool(t)
+
+
+def floats(x, t):
+    mean = x.mean().item()
+    return x * mean, mean + 1.0, float(t)
+
+
+def numbers(x, t):
+    first, second = torch.stack([t, t + 1]).tolist()
+    return x[:first] * second, [first, second]
+
+
+def sizes(x, t):
+    n = int(t)
+    return torch.zeros(n, 2), torch.arange(n) + 1, x.sum().expand(n), torch.ones(n * 2).view(n, 2), max(n, 1), min(n, 4)
+
+
+def nonzero(x, t):
+    found = (x > t).nonzero()
+    return found, found.shape[0], len(found), found.shape, x[found[:, 0]].sum(), torch.where(x > t), torch.argwhere(x)
+
+
+def masks(x, t):
+    y = x.clone()
+    y[y > t] = 0
+    return x[x > t] * 2, torch.masked_select(x, x < t).sum(), y
+
+
+def uniques(x, t):
+    whole = (x / 2).long()
+    return torch.unique(whole), torch.unique_consecutive(whole), torch.unique(whole, return_counts=True)
+
+
+def repeats(x, t):
+    return torch.repeat_interleave(x, torch.arange(5) + t.abs()), torch.bincount(torch.arange(5) + t.abs())
+
+
+def splits(x, t):
+    n = t.abs().item()
+    head, tail = torch.split(x, [n, 5 - n])
+    return head, tail, torch.narrow(x, 0, n, 5 - n)
+
+
+def slices(x, t):
+    n = t.item()
+    return x[:n], x[t:], x[n : n + 2], x[: t + 1] * 2, x[None, n:, None]
+
+
+def elements(x, t):
+    rows = x.view(5, 1).expand(5, 3)
+    return x[t], rows[t, 1], rows[:, t], rows[1:, t.item()], rows[t][:2]
+
+
+def store(x, t):
+    x[t] = 7
+    x.view(5, 1)[t.item(), 0] += 1
+    return x * 2
+
+
+PROGRAMS = [
+    item, truth, floats, numbers, sizes, nonzero, masks, uniques, repeats, splits, slices, elements, store,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_one_graph_for_every_value(program, backend):
+    calls = [(FIVE, tensor(n)) for n in (2, 1, 0, 3)]
+    check(program, vary=calls, backend=backend, fullgraph=True, expect_graphs=1, strides=backend == "eager")
+
+
+@pytest.mark.parametrize("program", [sizes, slices], ids=lambda program: program.__name__)
+def test_values_that_no_assumption_holds_for(program):
+    """CPython runs the call: bounds count from the end, lie outside, or are sizes that cannot be."""
+    check(program, vary=[(FIVE, tensor(n)) for n in (2, -1, 9, -9, 2)], backend="eager", fullgraph=True)
+
+
+def test_a_cache_is_written_through_tensor_bounds():
+    def step(cache, new, start):
+        stop = start + new.shape[1]
+        cache[:, start:stop] = new
+        return (cache[:, :stop] * 2).sum(1)
+
+    cache = torch.zeros(2, 8, 3)
+    calls = [(cache, torch.randn(2, 2, 3), tensor(n)) for n in (1, 4, 0, 6)]
+    for backend in ("eager", "aot_eager"):
+        check(step, vary=calls, backend=backend, fullgraph=True, expect_graphs=1)
+
+
+def test_gradients():
+    def program(w, x, n):
+        kept = (x * w)[x > n]
+        return (kept * kept.shape[0]).sum() / max(kept.numel(), 1) + w[: n.item()].sum()
+
+    for backend in ("eager", "aot_eager"):
+        calls = [(torch.randn(5, requires_grad=True), FIVE, tensor(n)) for n in (1, 0, 2)]
+        check(program, vary=calls, backend=backend, fullgraph=True, backward=True, expect_graphs=1)
+
+
+def branch(x, t):
+    n = t.item()
+    y = x * n
+    if n > 1:
+        return y + 1
+    return y, n
+
+
+def loop(x, t):
+    total = x
+    for i in range(t.item()):
+        total = total + i
+    return total
+
+
+def listed(x, t):
+    return x + [1.0, 2.0, 3.0, 4.0][t]
+
+
+def shown(x, t):
+    print(f"{t.item()} of {x.sum().item()}", t.item())
+    return x + 1
+
+
+@pytest.mark.parametrize("program", [branch, loop, listed, shown], ids=lambda program: program.__name__)
+def test_what_needs_the_value_is_a_break(program):
+    check(
+        program,
+        vary=[(FIVE, tensor(n)) for n in (2, 1, 0, 3)],
+        backend="eager",
+        fullgraph=False,
+        expect_breaks=None,
+        expect_recompiles=None,
+    )
+
+
+def test_the_branch_is_named():
+    with pytest.raises(stator.Unsupported) as raised:
+        stator.compile(branch, backend="eager", fullgraph=True)(FIVE, tensor(2))
+    error, line = raised.value, branch.__code__.co_firstlineno
+    assert error.break_id == "data-dependent-branch"
+    assert error.remedy.startswith(f"`n > 1` on line {line + 3} feeds `if`; ")
+
+
+def test_numbers_live_on_behind_a_break():
+    def program(x, t, seen):
+        n, mean = t.item(), x.mean().item()
+        rest = x[x > 0]
+        size = rest.shape[0]
+        stator.graph_break()
+        seen.append(n)
+        return x[:n] + mean, n, mean, rest * size, size
+
+    calls = [(FIVE, tensor(n), []) for n in (2, 1, 3)]
+    check(program, vary=calls, backend="eager", fullgraph=False, expect_breaks=1, expect_recompiles=None)
