@@ -22,6 +22,7 @@ from stator.native.standins_control import check_torch, torch_caller
 from stator.native.warn import Registries
 from stator.runtime import excluded, marked, symbolic_host
 from stator.runtime.compiling import is_compiling
+from stator.runtime.optimizers import is_compiling_in
 from stator.runtime.tensor_attributes import read_tensor, write_tensor
 from stator.shapes.floats import Floats, TracedFloat
 from stator.shapes.policy import Policy
@@ -30,7 +31,7 @@ from stator.shapes.symbols import Symbols
 from stator.tensors.recorder import Recorder
 from stator.tensors.signals import NotLeaf
 from stator.tensors.traced import TracedTensor
-from stator.world.door import CONSTANT_TYPES, FAMILIES, IMPORTERS, constant
+from stator.world.door import BY_ID, CONSTANT_TYPES, FAMILIES, IMPORTERS, constant
 from stator.world.record import Namespace
 from stator.world.world import World
 
@@ -292,7 +293,9 @@ def answer(value: Any) -> Any:
     return lambda host, f, function, args, kwargs: value
 
 
-standin(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, is_compiling)(answer(True))
+@standin(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, is_compiling)
+def stand_compiling(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> bool:
+    return is_compiling_in(f)
 
 
 @standin(torch.finfo, torch.iinfo)
@@ -310,6 +313,7 @@ standin(torch._C._has_torch_function, torch._C._has_torch_function_unary, torch.
 READERS[id(TracedTensor)] = read_tensor
 WRITERS[id(TracedTensor)] = write_tensor
 FAMILIES.insert(0, (torch.Tensor, enter_tensor))
+BY_ID.append(torch.Tensor.__hash__)
 for _kind in (torch.dtype, torch.layout, torch.memory_format, torch.device, torch.Size):
     IMPORTERS[id(_kind)] = constant
 CONSTANT_TYPES.update({torch.dtype, torch.device, torch.layout, torch.memory_format})
