@@ -24,12 +24,12 @@ from stator.runtime import excluded, marked, symbolic_host
 from stator.runtime.compiling import is_compiling
 from stator.runtime.optimizers import is_compiling_in
 from stator.runtime.tensor_attributes import read_tensor, write_tensor
-from stator.shapes.floats import Floats, TracedFloat
+from stator.shapes.floats import Floats, Reading, TracedFloat
 from stator.shapes.policy import Policy
 from stator.shapes.scalar import TracedInt
 from stator.shapes.symbols import Symbols
 from stator.tensors.recorder import Recorder
-from stator.tensors.signals import NotLeaf
+from stator.tensors.signals import DataDependent, NotLeaf
 from stator.tensors.traced import TracedTensor
 from stator.world.door import BY_ID, CONSTANT_TYPES, FAMILIES, IMPORTERS, constant
 from stator.world.record import Namespace
@@ -64,6 +64,9 @@ class TensorHost(Host):
         self.symbols: Symbols | None = None
         self.symbolic_numbers: dict[Path, Any] = {}
         self.floats = Floats(self.guards, self.origin, self.float_input)
+        self.floats.refuse = lambda: DataDependent("Tensor.item")
+        self.recorder.is_outside = lambda tensor: id(tensor) in self.records
+        self.recorder.read_number = self.read_number
         self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor
         self.lent: list[Any] = []  # arrays whose memory a tensor shares
         self.cached: dict[Any, Any] = {}  # (id of an lru_cache, key of a call) -> what it holds for the program
@@ -115,6 +118,15 @@ class TensorHost(Host):
             self.recorder.has_floats = True
             self.symbolic_numbers[path] = self.floats.base(path, value)
         return self.symbolic_numbers[path]
+
+    def read_number(self, traced: TracedTensor) -> Any:
+        """The float in a small tensor, if it can be read before the graph runs."""
+        found = self.recorder.readings.read(traced)
+        if found is None:
+            return None
+        symbolic_host.start(self)
+        self.recorder.has_floats = True
+        return self.floats.base(Reading(found[0]), found[1])
 
     def float_input(self, number: TracedFloat, dtype: torch.dtype) -> TracedTensor:
         """A new input of the graph, which the entry function makes of a float."""

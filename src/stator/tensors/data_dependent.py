@@ -20,7 +20,6 @@ SHAPE = "data-dependent-shape"
 
 # Methods of Tensor that need data; FakeTensor reports the other ones (unique, masked_select, boolean masks).
 METHODS: dict[str, str] = {
-    "item": VALUE,
     "tolist": VALUE,
     "__bool__": BRANCH,
     "__nonzero__": BRANCH,
@@ -91,6 +90,15 @@ def _new_tensor(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any
 register(torch.Tensor.new_tensor, _new_tensor)
 for _func in (torch.tensor, torch.as_tensor, torch.asarray):
     register(_func, _from_data(_func))
+def _item(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`item()`: a symbolic float, if it can be read before the graph runs."""
+    number = recorder.read_number(args[0])
+    if number is None:
+        raise DataDependent("Tensor.item")
+    return number
+
+
+register(torch.Tensor.item, _item)
 for _name, _kind in METHODS.items():
     _row(getattr(torch.Tensor, _name), f"Tensor.{_name}", _kind)
 for _func, _kind in FUNCTIONS.items():
