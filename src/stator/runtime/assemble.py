@@ -56,6 +56,9 @@ class Assembly:
         self.numbers: dict[Any, str] = {}  # symbol -> name of its value
         self.floats: dict[int, tuple[str, TracedFloat]] = {}  # by id: name and what it is, operands first
         self.scalars: dict[int, tuple[str, Any, TracedFloat]] = {}  # by id: name and dtype of the tensor for a float
+        readings = host.recorder.readings  # of the graph before it is cleaned up
+        self.reader = torch.no_grad()(compile_source(readings.graph())) if readings.reads else None
+        self.small = readings.inputs()
         self.read_from: list[str] = []  # tensors that floats are read from
         self.written: list[Any] = []  # records of outside objects that change
 
@@ -117,8 +120,7 @@ class Assembly:
     def reading(self, reading: Reading) -> str:
         """The name of a number that is read from tensors."""
         if not self.read_from:
-            real = self.host.recorder.readings.inputs()
-            self.read_from = [self.load(self.host.records[id(tensor)].path) for tensor in real]
+            self.read_from = [self.load(self.host.records[id(tensor)].path) for tensor in self.small]
         return f"r[{reading.index}]"
 
     def literal(self, value: Any) -> str:
@@ -141,8 +143,7 @@ class Assembly:
         """Floats as they are before the graph runs; where Python raises, it does so where the program does."""
         lines = []
         if self.read_from:
-            reader = torch.no_grad()(compile_source(self.host.recorder.readings.graph()))
-            lines.append(f"r = {emitter.constant(reader, 'read')}({', '.join(self.read_from)})")
+            lines.append(f"r = {emitter.constant(self.reader, 'read')}({', '.join(self.read_from)})")
         lines += [self.assignment(emitter, name, number) for name, number in self.floats.values()]
         for name, dtype, number in self.scalars.values():
             lines.append(f"{name} = {emitter.constant(SCALARS[dtype], 'scalar')}({self.floats[id(number)][0]})")
