@@ -13,13 +13,19 @@ from stator.native.host import Caller, Host, call_python, standin
 
 # Functions of torch that mean the same as ours, by name; both live in one module.
 TORCH_HOME = "torch._dynamo.decorators"
+OPTIMIZERS = "torch.optim.optimizer"
 TORCH_BREAKS = frozenset({"graph_break"})
 TORCH_CONTROLS = frozenset({"set_stance.__init__", "set_stance.__enter__", "set_stance.__exit__"})
 
 
 @standin(breaking.graph_break)
 def call_break(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
-    """`graph_break(msg)`: at the call, which is where the program can go on."""
+    """`graph_break(msg)`: at the call, which is where the program can go on.
+
+    Optimizers ask for one around each step, for the sake of a compiler that is not this one.
+    """
+    if function is not breaking.graph_break and f.globals.get("__name__") == OPTIMIZERS:
+        return None
     given = [*args, *(kwargs or {}).values()]
     if len(given) > 1 or not (kwargs or {}).keys() <= {"msg"}:
         return call_python(host, f, function, args, kwargs)

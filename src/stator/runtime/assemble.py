@@ -17,11 +17,12 @@ from stator.emit.emitter import Emitter
 from stator.emit.plan import Const, Source
 from stator.emit.raw import ABSENT
 from stator.emit.tracebacks import restore, rows_of
+from stator.graph.source import compile_source
 from stator.guards.path import Path
 from stator.guards.relation import SIZE
 from stator.runtime.tensor_host import TensorHost
 from stator.shapes.expressions import NoForm, Text, fold
-from stator.shapes.floats import TracedFloat
+from stator.shapes.floats import Reading, TracedFloat
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors.traced import Storage, TracedTensor
 from stator.world.door import fields_of
@@ -66,6 +67,10 @@ class Assembly:
         self.numbers: dict[Any, str] = {}  # symbol -> name of its value
         self.floats: dict[int, tuple[str, TracedFloat]] = {}  # by id: name and what it is, operands first
         self.scalars: dict[int, tuple[str, Any, TracedFloat]] = {}  # by id: name and dtype of the tensor for a float
+        readings = host.recorder.readings  # of the graph before it is cleaned up
+        self.reader = torch.no_grad()(compile_source(readings.graph())) if readings.reads else None
+        self.small = readings.inputs()
+        self.read_from: list[str] = []  # tensors that floats are read from
         self.written: list[Any] = []  # records of outside objects that change
 
     def resolve(self, obj: Any) -> str | None:
@@ -143,6 +148,12 @@ class Assembly:
         """What a float is calculated of, as source."""
         return [TEXTS.get(type(arg), Assembly.literal)(self, arg) for arg in number.args]
 
+    def reading(self, reading: Reading) -> str:
+        """The name of a number that is read from tensors."""
+        if not self.read_from:
+            self.read_from = [self.load(self.host.records[id(tensor)].path) for tensor in self.small]
+        return f"r[{reading.index}]"
+
     def literal(self, value: Any) -> str:
         return f"({value!r})" if value - value == 0 else f"float('{value}')"
 
@@ -162,10 +173,13 @@ class Assembly:
 
     def write_floats(self, emitter: Emitter, again: Rerun) -> None:
         """Floats as they are before the graph runs; where Python raises, it does so where the program does."""
-        lines = [self.assignment(emitter, name, number) for name, number in self.floats.values()]
+        lines = []
+        if self.read_from:
+            lines.append(f"r = {emitter.constant(self.reader, 'read')}({', '.join(self.read_from)})")
+        lines += [self.assignment(emitter, name, number) for name, number in self.floats.values()]
         for name, dtype, number in self.scalars.values():
             lines.append(f"{name} = {emitter.constant(SCALARS[dtype], 'scalar')}({self.floats[id(number)][0]})")
-        risky = any(number.function is not None for _, number in self.floats.values())
+        risky = bool(self.read_from) or any(number.function is not None for _, number in self.floats.values())
         if risky:
             function = emitter.constant(again.function, "run_again")
             values = ", ".join(self.load(path) for path in again.loads)
@@ -313,5 +327,6 @@ class Assembly:
 TEXTS: dict[type, Callable[[Assembly, Any], str]] = {
     Path: Assembly.load,
     TracedFloat: Assembly.float,
+    Reading: Assembly.reading,
     TracedInt: Assembly.expression,
 }

@@ -25,16 +25,17 @@ from stator.native.standins_control import check_torch, torch_caller
 from stator.native.warn import Registries
 from stator.runtime import excluded, marked, symbolic_host
 from stator.runtime.compiling import is_compiling
+from stator.runtime.optimizers import is_compiling_in
 from stator.runtime.tensor_attributes import read_tensor, write_tensor
-from stator.shapes.floats import Floats, TracedFloat
+from stator.shapes.floats import Floats, Reading, TracedFloat
 from stator.shapes.policy import Policy
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.shapes.symbols import Symbols
 from stator.tensors import values
 from stator.tensors.recorder import Recorder
-from stator.tensors.signals import NotLeaf
+from stator.tensors.signals import DataDependent, NotLeaf
 from stator.tensors.traced import TracedTensor
-from stator.world.door import CONSTANT_TYPES, FAMILIES, IMPORTERS, constant
+from stator.world.door import BY_ID, CONSTANT_TYPES, FAMILIES, IMPORTERS, constant
 from stator.world.record import Namespace
 from stator.world.world import World
 
@@ -69,6 +70,9 @@ class TensorHost(Host):
         self.symbols: Symbols | None = None
         self.symbolic_numbers: dict[Path, Any] = {}
         self.floats = Floats(self.guards, self.origin, self.float_input)
+        self.floats.refuse = lambda: DataDependent("Tensor.item")
+        self.recorder.is_outside = lambda tensor: id(tensor) in self.records
+        self.recorder.read_number = self.read_number
         self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor
         self.lent: list[Any] = []  # arrays whose memory a tensor shares
         self.cached: dict[Any, Any] = {}  # (id of an lru_cache, key of a call) -> what it holds for the program
@@ -123,6 +127,15 @@ class TensorHost(Host):
             self.recorder.has_floats = True
             self.symbolic_numbers[path] = self.floats.base(path, value)
         return self.symbolic_numbers[path]
+
+    def read_number(self, traced: TracedTensor) -> Any:
+        """The float in a small tensor, if it can be read before the graph runs."""
+        found = self.recorder.readings.read(traced)
+        if found is None:
+            return None
+        symbolic_host.start(self)
+        self.recorder.has_floats = True
+        return self.floats.base(Reading(found[0]), found[1])
 
     def float_input(self, number: TracedFloat, dtype: torch.dtype) -> TracedTensor:
         """A new input of the graph, which the entry function makes of a float; what depends on data is in the graph."""
@@ -320,7 +333,9 @@ def answer(value: Any) -> Any:
     return lambda host, f, function, args, kwargs: value
 
 
-standin(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, is_compiling)(answer(True))
+@standin(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, is_compiling)
+def stand_compiling(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> bool:
+    return is_compiling_in(f)
 
 
 @standin(torch.finfo, torch.iinfo)
@@ -338,6 +353,7 @@ standin(torch._C._has_torch_function, torch._C._has_torch_function_unary, torch.
 READERS[id(TracedTensor)] = read_tensor
 WRITERS[id(TracedTensor)] = write_tensor
 FAMILIES.insert(0, (torch.Tensor, enter_tensor))
+BY_ID.append(torch.Tensor.__hash__)
 for _kind in (torch.dtype, torch.layout, torch.memory_format, torch.device, torch.Size):
     IMPORTERS[id(_kind)] = constant
 CONSTANT_TYPES.update({torch.dtype, torch.device, torch.layout, torch.memory_format})

@@ -68,7 +68,10 @@ def stand_group(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any
         except (TypeError, RuntimeError) as error:
             return throw(f, error.with_traceback(None))
     return {
-        key: ([[tensors[i] for i in places] for tensors in lists], places if given.get("with_indices") else [])
+        key: (
+            [[tensors[i] for i in places] if tensors else [] for tensors in lists],
+            places if given.get("with_indices") else [],
+        )
         for key, (_, places) in groups.items()
     }
 

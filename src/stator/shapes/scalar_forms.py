@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from stator.shapes.floats import TracedFloat
-from stator.shapes.scalar_ops import OPS
+from stator.shapes.scalar_ops import OPS, REFLECTIONS
 
 Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
 Form = Callable[[Any, tuple[Any, ...], dict[str, Any]], Call | None]
@@ -70,12 +70,30 @@ def _binary(func: Any, args: Any, kwargs: Any) -> Call | None:
     if not _is_tensor(args[0]) and func not in OPERATORS:
         return None
     tensor = args[0] if _is_tensor(args[0]) else args[1]
-    given = tuple(scalar_for(tensor, arg) if type(arg) is TracedFloat else arg for arg in args)
-    return None if None in map(_or_none, given) else (func, given, kwargs)
+    given = [scalar_for(tensor, arg) if type(arg) is TracedFloat else arg for arg in args]
+    if given[0] is None or given[1] is None:
+        return None
+    return func, tuple(given[::-1] if func in COMMUTING and not _is_tensor(args[0]) else given), kwargs
 
 
-def _or_none(value: Any) -> Any:
-    return None if value is None else 0
+COMMUTING = (operator.add, operator.mul)  # the kernels keep all digits of the second argument only
+
+
+def _reflected(func: Any, args: Any, kwargs: Any) -> Call | None:
+    """`number operator tensor`."""
+    if len(args) != 2 or kwargs:
+        return None
+    operation = REFLECTED.get(func)
+    number, tensor = args if operation is None else args[::-1]
+    op = REFLECTIONS.get(operation or func)
+    if op is None or type(number) is not TracedFloat or not _is_tensor(tensor):
+        return None
+    return op.function, (tensor, number.tensor()), {}
+
+
+REFLECTED: dict[Any, Any] = {
+    getattr(torch.Tensor, f"__r{operation.__name__}__"): operation for operation in REFLECTIONS
+}  # methods -> operators
 
 
 def _compared(func: Any, args: Any, kwargs: Any) -> Call | None:
@@ -150,11 +168,10 @@ def _chosen(func: Any, args: Any, kwargs: Any) -> Call | None:
     if len(args) != 3 or kwargs or not _is_tensor(args[0]):
         return None
     tensors = [arg for arg in args[1:] if _is_tensor(arg)]
-    if tensors:
-        scalars = tuple(scalar_for(tensors[0], arg) if type(arg) is TracedFloat else arg for arg in args)
-    else:
-        scalars = tuple(arg.tensor(torch.get_default_dtype()) if type(arg) is TracedFloat else arg for arg in args)
-    return None if None in map(_or_none, scalars) else (func, scalars, kwargs)
+    wanted = _result_type(tensors[0], 1.0) if tensors else torch.get_default_dtype()
+    if not wanted.is_floating_point:
+        return None
+    return func, tuple(arg.tensor(wanted) if type(arg) is TracedFloat else arg for arg in args), {}
 
 
 def _made(func: Any, args: Any, kwargs: Any) -> Call | None:
@@ -232,12 +249,12 @@ _PLAIN = (
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "greater", "greater_equal", "less", "less_equal", "not_equal")
 _ALIASES = {
     "__add__": "add", "__radd__": "add", "__iadd__": "add_", "__sub__": "sub", "__isub__": "sub_", "__mul__": "mul",
-    "__rmul__": "mul", "__imul__": "mul_", "__truediv__": "div", "__itruediv__": "div_", "__mod__": "remainder",
+    "__rmul__": "mul", "__imul__": "mul_", "__truediv__": "div", "__itruediv__": "div_", "__mod__": "remainder", "__floordiv__": "floor_divide",
     "__pow__": "pow", "__ipow__": "pow_", "subtract": "sub", "subtract_": "sub_", "multiply": "mul",
     "multiply_": "mul_", "divide": "div", "divide_": "div_", "true_divide": "div", "true_divide_": "div_",
 }  # fmt: skip
 _OPERATOR_ALIASES = {
-    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "mod": "remainder", "pow": "pow", "iadd": "add_",
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder", "pow": "pow", "iadd": "add_",
     "isub": "sub_", "imul": "mul_", "itruediv": "div_", "ipow": "pow_",
 }  # fmt: skip
 
@@ -270,6 +287,7 @@ def _register() -> None:
     _add(_scaled, *SCALED)
     _add(_weighted, *_calls("lerp"))
     _add(_binary, *_calls(*_PLAIN))
+    _add(_reflected, *REFLECTIONS, *REFLECTED)
     _add(_compared, *_calls(*_COMPARISONS))
     _add(_filled, *_calls("fill", "masked_fill"))
     _add(_chosen, torch.where)

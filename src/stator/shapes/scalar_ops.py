@@ -6,6 +6,7 @@ compiler that traces it sees a formula of tensor operations with the same meanin
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -122,6 +123,20 @@ _method("clamp", "self min max", "min max", _bounded)
 _method("clip", "self min max", "min max", _bounded)
 _method("clamp_min", "self min", "min", _bounded)
 _method("clamp_max", "self max", "max", lambda x, s: _bounded(x, None, s))
+
+
+REFLECTIONS: dict[Any, Op] = {  # by operator: `number operator tensor`
+    operation: _op(f"r{operation.__name__}_number", swapped, "self other", "other", formula)
+    for operation, swapped, formula in (
+        (operator.add, lambda x, s: s + x, lambda x, s: met(x, s) + x),
+        (operator.mul, lambda x, s: s * x, lambda x, s: met(x, s) * x),
+        (operator.sub, lambda x, s: s - x, lambda x, s: met(x, s) - x),
+        (operator.truediv, lambda x, s: s / x, lambda x, s: met(x, s) / x),
+        (operator.floordiv, lambda x, s: s // x, lambda x, s: met(x, s) // x),
+        (operator.mod, lambda x, s: s % x, lambda x, s: met(x, s) % x),
+        (operator.pow, lambda x, s: s**x, lambda x, s: met(x, s) ** x),
+    )
+}
 
 
 # ---- factories ------------------------------------------------------------------------------------

@@ -83,8 +83,14 @@ def _new_tensor(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any
     return recorder.record(target, tuple(map(constants, args)), kwargs)
 
 
+def _item(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`item()`: read before the graph runs if that can be, else a number that the graph gives."""
+    read = recorder.read_number(args[0])
+    return number_of(recorder, *args, **kwargs) if read is None else read
+
+
 register(torch.Tensor.new_tensor, _new_tensor)
-register(torch.Tensor.item, lambda recorder, args, kwargs: number_of(recorder, *args, **kwargs))
+register(torch.Tensor.item, _item)
 register(torch.Tensor.tolist, lambda recorder, args, kwargs: list_of(recorder, *args, **kwargs))
 for _func in (torch.tensor, torch.as_tensor, torch.asarray):
     register(_func, _from_data(_func))

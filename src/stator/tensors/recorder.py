@@ -41,6 +41,7 @@ from stator.tensors.modes import (
 from stator.tensors.nodes import NodeWriter
 from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
 from stator.tensors.planning import plan_of
+from stator.tensors.readings import Readings
 from stator.tensors.rows import is_metadata
 from stator.tensors.signals import DataDependent, NotLeaf, UnsupportedOp, describe
 from stator.tensors.subgraph import SubGraph
@@ -103,6 +104,9 @@ class Recorder:
         self._outer: Recorder | None = None
         self.symbols: Symbols | None = None
         self.has_floats = False
+        self.readings = Readings(self)
+        self.is_outside: Callable[[Any], bool] = lambda tensor: True  # no input of stator's own making
+        self.read_number: Callable[[TracedTensor], Any] = lambda traced: None  # a symbolic float, where it can be one
         self._symbolic_mode: WatchingMode | None = None
         self.numbers: dict[Any, Any] = {}  # by expression: the node that gives it
         self._symbols: dict[Any, Any] = {}  # by symbol: the graph input
@@ -418,6 +422,8 @@ class Recorder:
             self.kept.add(node)
             for index in plan.mutated:
                 tensors[index]._storage.mutated = True
+                tensors[index]._storage.writes.append(node)
+                self.readings.writers.add(node)
         if plan.single is not None:
             node.meta.value = plan.result
             return self.new(plan.single, node, self._memory())
@@ -480,6 +486,7 @@ class Recorder:
 
     def new(self, meta: Meta, node: fx.Node, storage: Storage) -> TracedTensor:
         traced = make(self, meta, node, storage)
+        self.readings.homes[node] = storage
         self._traced.append(weakref.ref(traced))
         return traced
 

@@ -218,14 +218,19 @@ def fill_by_position(world: World, obj: Any, path: Path, inner: Any, store: Any)
 
 
 def is_c_hashed(key: Any) -> bool:
-    """Whether C alone (or Enum, by name) hashes and compares the key."""
+    """Whether C alone (or Enum, by name; a tensor, by identity) hashes and compares the key."""
     cls = type(key)
     if cls is tuple or cls is frozenset:
         return all(is_key(part) or is_c_hashed(part) for part in key)
     hashed, equal = _frames.type_lookup(cls, "__hash__"), _frames.type_lookup(cls, "__eq__")
+    if hashed in BY_ID:
+        return True
     return (type(hashed) is types.WrapperDescriptorType or hashed is enum.Enum.__hash__) and type(
         equal
     ) is types.WrapperDescriptorType
+
+
+BY_ID: list[Any] = []  # Python functions `__hash__` that give the id: no other object has the same hash
 
 
 def is_key(key: Any) -> bool:

@@ -1,0 +1,32 @@
+"""torch.optim in captured code: a step does what it does in CPython."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stator.frame import Frame
+
+HOME = "torch.optim."
+
+
+def is_of_optimizer(f: Frame) -> bool:
+    """Whether a frame is of torch's optimizers."""
+    home = f.globals.get("__name__")
+    return type(home) is str and home.startswith(HOME)
+
+
+def is_compiling_in(f: Frame) -> bool:
+    """What a frame is told of being compiled.
+
+    Optimizers ask in order to keep numbers in tensors, which changes their results, and to leave out checks of devices
+    when they are capturable, which a graph may be anywhere.
+    """
+    return not is_of_optimizer(f) or f.code.co_name in TOLD or bool(local(f, "capturable"))
+
+
+TOLD = frozenset({"_accelerator_graph_capture_health_check"})  # about streams of devices
+
+
+def local(f: Frame, name: str) -> Any:
+    names = f.code.co_varnames
+    return f.locals[names.index(name)] if name in names else None
