@@ -229,7 +229,7 @@ _ROWS = (
         "export-effect",
         "an effect that an exported program cannot have",
         "Besides its result, an exported program can only change buffers of the module and tensors it is given.",
-        "Return the new value, or keep the state in a buffer (register_buffer).",
+        "Return what is new, keep state in a buffer (register_buffer), or leave the effect to the caller.",
     ),
     Break(
         "recompile-limit",
