@@ -176,8 +176,8 @@ def check_result(result: Any) -> None:
             where = f"`result{pytree.keystr(keys)}`" if keys else "the result"
             raise InvalidArgument(
                 f"{where} is an object of class {type(part).__qualname__}, which an exported program cannot return: "
-                f"register the class with torch.utils._pytree.register_pytree_node (a dataclass with torch.export.register_dataclass), "
-                f"or return its parts"
+                f"register the class with torch.utils._pytree.register_pytree_node, or if it is a dataclass with "
+                f"torch.export.register_dataclass, or return its parts"
             )
 
 

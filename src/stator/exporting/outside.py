@@ -16,15 +16,13 @@ from stator._frames import UNBOUND
 from stator.emit import effects
 from stator.emit.emitter import Emitter
 from stator.emit.plan import Const
-from stator.errors import Unsupported, unsupported
+from stator.errors import ExportError
 from stator.exporting.places import user_place
 from stator.guards.path import ARG, CELL, ITEM, Path, describe_object
 from stator.native import logs, warn
 from stator.runtime.assemble import Assembly
 from stator.runtime.tensor_host import TensorHost
 from stator.tensors.traced import TracedTensor
-
-BREAK = "export-effect"
 
 
 class Once:
@@ -158,9 +156,9 @@ def is_message(function: Any) -> bool:
     )
 
 
-def refusal(detail: str, origin: Any = None) -> Unsupported:
+def refusal(detail: str, origin: Any = None) -> ExportError:
     """Why the program cannot be exported."""
-    return unsupported(BREAK, detail, location=user_place(origin))
+    return ExportError(detail, user_place(origin))
 
 
 def describer(names: list[str]) -> Callable[[Path], str]:

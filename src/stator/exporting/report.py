@@ -325,17 +325,17 @@ def hint(given: Any) -> str:
 
 
 def divisors(expr: Any, symbol: Any) -> list[int]:
-    """Numbers by which an expression divides something that a symbol is part of."""
+    """Numbers by which an expression divides something that a symbol is part of, and their divisors."""
     import sympy  # heavy
 
-    found = {
+    numbers = {
         int(part.args[1])
         for part in sympy.preorder_traversal(expr)
         if type(part).__name__ in ("FloorDiv", "CleanDiv", "Mod", "PythonMod")
         and part.args[1].is_Integer
         and symbol in part.args[0].free_symbols
     }
-    return sorted(found)
+    return sorted({divisor for number in numbers for divisor in sympy.divisors(number) if divisor > 1})
 
 
 def indented(text: str, width: int) -> str:
