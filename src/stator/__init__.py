@@ -9,6 +9,7 @@ from .control.stance import stance
 from .errors import (
     BackendError,
     ConstraintViolation,
+    ExportError,
     InternalError,
     InvalidArgument,
     InvalidBackend,
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BackendError",
     "ConstraintViolation",
+    "ExportError",
     "InternalError",
     "InvalidArgument",
     "InvalidBackend",

@@ -180,8 +180,9 @@ def export(
             dimension. Arguments that are not named have fixed sizes.
         prefer_deferred_runtime_asserts_over_guards: as for `torch.export.export`.
 
-    Raises `stator.Unsupported` where the program cannot be captured whole or changes something outside that is no
-    buffer, and `stator.ConstraintViolation` where it demands more of a size than its `Dim` says.
+    Raises `stator.Unsupported` where the program cannot be captured whole, `stator.ExportError` where it changes
+    something outside that is no buffer, and `stator.ConstraintViolation` where it demands more of a size than its `Dim`
+    says.
     """
     from .exporting import program  # the compiler and torch.export: not before something is exported
 

@@ -226,12 +226,6 @@ _ROWS = (
     ),
     # The compiler itself.
     Break(
-        "export-effect",
-        "an effect that an exported program cannot have",
-        "Besides its result, an exported program can only change buffers of the module and tensors it is given.",
-        "Return the new value, or keep the state in a buffer (register_buffer).",
-    ),
-    Break(
         "recompile-limit",
         "too many compilations of one function",
         "{function} was compiled for {limit} different situations, and the next one differs again.",

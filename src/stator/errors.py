@@ -177,6 +177,22 @@ class ConstraintViolation(StatorError, ValueError):
     """A size that was marked as varying does not, or is out of its bounds."""
 
 
+class ExportError(StatorError):
+    """The program does something that an exported program cannot."""
+
+    why = "besides its result, an exported program can only change buffers of the module and tensors it is given"
+    remedy = "return what is new, keep state in a buffer (register_buffer), or leave the effect to the caller"
+
+    def __init__(self, detail: str, location: Location | None = None) -> None:
+        super().__init__(detail, location)
+        self.detail = detail
+        self.stack = (location,) if location is not None else ()
+
+    def __str__(self) -> str:
+        lines = ["the program cannot be exported: " + self.detail, f"  why: {self.why}", f"  remedy: {self.remedy}"]
+        return "\n".join([*lines, *(place.format() for place in self.stack)])
+
+
 class InternalError(StatorError):
     """stator itself went wrong while capturing."""
 

@@ -11,9 +11,10 @@ import torch
 from torch import fx, nn
 
 from stator import _frames
-from stator.errors import Again, Location, StatorError
+from stator.errors import Again, StatorError
 from stator.exporting.dims import Shapes
 from stator.exporting.outside import ProgramAssembly, describer
+from stator.exporting.places import Origin, Where
 from stator.exporting.report import check
 from stator.exporting.symbols import Condition, Named, NamedSymbols
 from stator.graph.module import operation_names
@@ -21,42 +22,10 @@ from stator.guards.path import Path
 from stator.options import Options
 from stator.report import events
 from stator.runtime.assemble import Assembly
-from stator.runtime.capture import Call, Capture, Entry
+from stator.runtime.capture import Call, Capture, Entry, code_of
 from stator.runtime.learned import Learned
-from stator.runtime.tensor_host import Stack, TensorHost
+from stator.runtime.tensor_host import TensorHost
 from stator.tensors.traced import is_traced
-
-
-class Where(Stack):
-    """The user's frames at one moment, and the modules that are being called."""
-
-    __slots__ = ("modules",)
-
-    def __init__(self, frame: Any, modules: dict[str, tuple[str, str]]) -> None:
-        super().__init__(frame)
-        self.modules = modules
-
-    def format(self) -> str:
-        """As torch writes it for exported programs: the user's frames, without carets."""
-        places = [Location(code, 2 * unit) for code, unit in reversed(self.places) if code not in CALLING]
-        return "\n".join(f'  File "{p.file}", line {p.lineno}, in {p.function}\n    {p.text.strip()}' for p in places)
-
-
-class Origin(tuple[Any, int]):
-    """The innermost instruction, as everywhere; and those that lead there, innermost first."""
-
-    stack: list[tuple[Any, int]]
-
-    def __new__(cls, frame: Any) -> Origin:
-        self = super().__new__(cls, (frame.code, frame.lasti))
-        self.stack = []
-        while frame is not None:
-            self.stack.append((frame.code, frame.lasti))
-            frame = frame.outer
-        return self
-
-
-CALLING = frozenset({nn.Module._wrapped_call_impl.__code__, nn.Module._call_impl.__code__})
 
 
 class ProgramHost(TensorHost):
@@ -125,7 +94,7 @@ class Captured:
     graph: fx.GraphModule
     hooks: Hooks
     conditions: list[Condition]  # on sizes and ints of the arguments
-    mutated: list[Path]  # tensors that the graph writes to
+    mutated: list[tuple[Path, Any]]  # tensors that the graph writes to, and where it first does
     kept: set[str]  # buffers that become other tensors, but whose old value is needed until the end
     describe: Callable[[Path], str]
 
@@ -141,7 +110,7 @@ class ProgramCapture(Capture):
         self.hooks = Hooks()
         self.raised: Exception | None = None
         self.graph: fx.GraphModule
-        self.mutated: list[Path] = []
+        self.mutated: list[tuple[Path, Any]] = []
         self.conditions: list[Condition] = []
         self.kept: set[str] = set()
         self.describe = describer(names)
@@ -161,7 +130,7 @@ class ProgramCapture(Capture):
             raise
         except StatorError as error:
             if self.raised is None:
-                error.locate(self.call.code)
+                error.locate(code_of(self.root.forward) if self.root is not None else self.call.code)
                 raise
             entry = None
         if self.raised is not None:
@@ -195,7 +164,9 @@ class ProgramCapture(Capture):
         note_modules(module)
         recorder.repeatable = False  # what fails while it is traced is not tried again
         loads = [assembly.input(recorder.tensor(name)) for name in recorder.inputs]
-        self.mutated = [records[id(recorder.tensor(name))].path for name in recorder.mutated]
+        self.mutated = [
+            (records[id(recorder.tensor(name))].path, first_write(module.graph, name)) for name in recorder.mutated
+        ]
         self.operations = sum(node.op not in ("placeholder", "output") for node in module.graph.nodes)
         events.emit(
             "graph",
@@ -215,6 +186,23 @@ def capture(call: Call, shapes: Shapes, numbers: set[Path], root: nn.Module | No
             return ProgramCapture(call, shapes, numbers, root, names, whole).captured()
         except Again as again:
             whole |= {again.path}
+
+
+def first_write(graph: fx.Graph, name: str) -> Any:
+    """Where the program first writes to a graph input, if that shows."""
+    for node in graph.nodes:
+        target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+        if any(used.name == name for used in node.all_input_nodes[:1]) and writes(target):
+            return getattr(node.meta, "location", None)
+    return None
+
+
+def writes(name: str) -> bool:
+    """Whether an operation of that name is one of those in place."""
+    return (name.endswith("_") and not name.endswith("__")) or name == "setitem" or name in INPLACE
+
+
+INPLACE = frozenset({"iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor"})
 
 
 def note_modules(graph: fx.GraphModule) -> None:

@@ -74,7 +74,8 @@ class Call(NamedTuple):
 
     def flat(self, values: dict[str, Any]) -> tuple[inspect.Signature, dict[str, Any]]:
         """Signature and values by name without `*args` and `**kwargs`: a parameter for each of their parts."""
-        rows, flat = [], {}
+        rows: list[inspect.Parameter] = []
+        flat: dict[str, Any] = {}
         for name, row in self.signature.parameters.items():
             if row.kind is row.VAR_POSITIONAL:
                 parts = {f"{name}_{i}": value for i, value in enumerate(values.get(name, ()))}
@@ -192,7 +193,9 @@ class Shapes:
                 f"write {wanted}"
             )
         if len(spec) != len(keys):
-            raise InvalidOptions(f"`{where}` has {_count(len(keys), 'part')}, but dynamic_shapes has {len(spec)} for it")
+            raise InvalidOptions(
+                f"`{where}` has {_count(len(keys), 'part')}, but dynamic_shapes has {len(spec)} for it"
+            )
         return spec
 
     def _leaf(self, leaf: Leaf, way: tuple[Any, ...]) -> Leaf:
@@ -203,10 +206,10 @@ class Shapes:
     def _constant(self, where: str, value: Any, spec: Any) -> Leaf:
         leaf = Leaf(where, value)
         if not isinstance(value, PRIMITIVES):
-            kind = type(value).__qualname__
+            cls = type(value).__qualname__
             raise InvalidArgument(
-                f"`{where}` is a {kind}, which an exported program cannot take: register the class with "
-                f"torch.export.register_dataclass or torch.utils._pytree.register_pytree_node, or do not pass the "
+                f"`{where}` is an object of class {cls}, which an exported program cannot take: register the class "
+                f"with torch.export.register_dataclass or torch.utils._pytree.register_pytree_node, or do not pass the "
                 f"object: refer to it in the function, and it becomes part of the program"
             )
         kind = getattr(getattr(spec, "type", None), "name", None)

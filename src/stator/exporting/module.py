@@ -64,12 +64,13 @@ class Program:
 
     def check_mutated(self) -> None:
         """Tensors that change are arguments or buffers."""
-        for path in self.captured.mutated:
+        for path, place in self.captured.mutated:
             tensor = self.value(path)
             if id(tensor) not in self.leaves and id(tensor) not in self.members:
                 raise refusal(
                     f"it writes to the tensor `{self.captured.describe(path)}`, which is neither an argument nor a "
-                    f"buffer: an exported program would have a copy of its own; make it a buffer with register_buffer"
+                    f"buffer: an exported program would have a copy of its own; make it a buffer with register_buffer",
+                    place,
                 )
 
     # ---- where things come from -----------------------------------------------------------------
@@ -174,9 +175,9 @@ def check_result(result: Any) -> None:
         if not isinstance(part, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool, *PRIMITIVES)):
             where = f"`result{pytree.keystr(keys)}`" if keys else "the result"
             raise InvalidArgument(
-                f"{where} is a {type(part).__qualname__}, which an exported program cannot return: register the class "
-                f"with torch.utils._pytree.register_pytree_node (a dataclass with torch.export.register_dataclass), "
-                f"or return its parts"
+                f"{where} is an object of class {type(part).__qualname__}, which an exported program cannot return: "
+                f"register the class with torch.utils._pytree.register_pytree_node, or if it is a dataclass with "
+                f"torch.export.register_dataclass, or return its parts"
             )
 
 
@@ -225,5 +226,5 @@ def submodule(module: nn.Module, name: str) -> nn.Module:
     for part in name.split(".") if name else ():
         if part not in module._modules:
             module.add_module(part, nn.Module())
-        module = module._modules[part]  # type: ignore[assignment]
+        module = module.get_submodule(part)
     return module

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dis
+import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,14 +16,13 @@ from stator._frames import UNBOUND
 from stator.emit import effects
 from stator.emit.emitter import Emitter
 from stator.emit.plan import Const
-from stator.errors import Location, Unsupported, unsupported
-from stator.guards.path import ARG, Path
+from stator.errors import ExportError
+from stator.exporting.places import user_place
+from stator.guards.path import ARG, CELL, ITEM, Path, describe_object
 from stator.native import logs, warn
 from stator.runtime.assemble import Assembly
 from stator.runtime.tensor_host import TensorHost
 from stator.tensors.traced import TracedTensor
-
-BREAK = "export-effect"
 
 
 class Once:
@@ -73,7 +74,7 @@ class ProgramAssembly(Assembly):
         host = self.host
         for _, path, before, now in host.cells.values():
             if now is not before:
-                raise refusal(f"it sets a variable of an enclosing function: {self.describe(path)}")
+                raise refusal(f"it sets `{self.describe(path)}`, a variable of an enclosing function", store_of(path))
         for (_, name), (cls, before, now) in host.class_writes.items():
             if now is not before:
                 raise refusal(f"it sets the attribute {name!r} of class {cls.__qualname__}")
@@ -116,7 +117,9 @@ class ProgramAssembly(Assembly):
             raise refusal(f"it sets the global variable {name!r} of {_module(namespace.real)}", origin)
         what = f"`{self.describe(namespace.path)}.{name}`"
         if isinstance(owner, torch.nn.Module) and type(value) is TracedTensor:
-            raise refusal(f"it sets {what}, which is no buffer: register it with register_buffer({name!r}, ...)", origin)
+            raise refusal(
+                f"it sets {what}, which is no buffer: register it with register_buffer({name!r}, ...)", origin
+            )
         raise refusal(f"it sets {what}", origin)
 
     def _is_real(self, real: Any, value: Any) -> bool:
@@ -129,6 +132,8 @@ class ProgramAssembly(Assembly):
         yield
         if len(emitter._body.lines) > before:
             kind = type(record.obj).__qualname__
+            if isinstance(record.obj, random.Random):
+                raise refusal("it draws numbers with `random`, which would be the same in every run; use torch.rand")
             raise refusal(f"it changes the {kind} `{self.describe(record.path)}`")
 
     def _message(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Once:
@@ -151,10 +156,9 @@ def is_message(function: Any) -> bool:
     )
 
 
-def refusal(detail: str, origin: Any = None) -> Unsupported:
+def refusal(detail: str, origin: Any = None) -> ExportError:
     """Why the program cannot be exported."""
-    location = Location(origin[0], 2 * origin[1]) if origin is not None else None
-    return unsupported(BREAK, detail, location=location)
+    return ExportError(detail, user_place(origin))
 
 
 def describer(names: list[str]) -> Callable[[Path], str]:
@@ -162,34 +166,50 @@ def describer(names: list[str]) -> Callable[[Path], str]:
 
     def describe(path: Path) -> str:
         steps = [step for step in path.chain() if step.key not in _HIDDEN]
-        root = steps[0]
+        root, *rest = steps
         if root.accessor is ARG:
-            return path.describe(names)
-        rest = steps[1:]
-        if isinstance(root.key, dict) and rest and type(rest[0].key) is str:
+            text = names[root.key]
+        elif isinstance(root.key, dict) and rest and type(rest[0].key) is str:
             text, rest = rest[0].key, rest[1:]
-        elif isinstance(root.key, torch.nn.Module) or getattr(root.key, "__self__", None) is not None:
+        elif isinstance(root.key, torch.nn.Module) or isinstance(getattr(root.key, "__self__", None), torch.nn.Module):
             text = "self"
+        elif (variable := variable_of(path)) is not None:
+            text = variable[1]
+            rest = rest[next(i for i, step in enumerate(rest) if step.accessor is ITEM) + 1 :]
         else:
-            text = path_name(root.key, rest)
-            rest = [step for step in rest if step.accessor.name not in ("CELL", "ITEM") or not text]
+            text = describe_object(root.key)
         for step in rest:
-            text = step.accessor.text.format(parent=text, key=step.key)
+            if step.accessor is not CELL:
+                text = step.accessor.text.format(parent=text, key=step.key)
         return text
 
     return describe
 
 
-_HIDDEN = ("_modules", "_parameters", "_buffers", "__self__", "__func__", "__dict__")
+_HIDDEN = ("_modules", "_parameters", "_buffers", "__self__", "__func__", "__dict__", "__closure__")
 
 
-def path_name(function: Any, rest: list[Path]) -> str:
-    """The variable of an enclosing function that a path leads to."""
-    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
-    index = next((step.key for step in rest if step.accessor.name == "ITEM"), None)
-    if names and type(index) is int and index < len(names):
-        return str(names[index])
-    return getattr(function, "__qualname__", type(function).__qualname__)
+def variable_of(path: Path) -> tuple[Any, str] | None:
+    """The function and the name of the variable of an enclosing function that a path goes through."""
+    steps = path.chain()
+    for step in steps:
+        if step.accessor is ITEM and step.parent is not None and step.parent.key == "__closure__":
+            owner = step.parent.parent
+            function = owner.key if owner is not None and owner.parent is None else None
+            code = getattr(getattr(function, "__func__", function), "__code__", None)
+            return (code, code.co_freevars[step.key]) if code is not None else None
+    return None
+
+
+def store_of(path: Path) -> Any:
+    """The instruction that sets a variable of an enclosing function."""
+    found = variable_of(path)
+    if found is not None:
+        code, name = found
+        for instruction in dis.get_instructions(code):
+            if instruction.opname == "STORE_DEREF" and instruction.argval == name:
+                return code, instruction.offset // 2
+    return None
 
 
 def _module(names: dict[str, Any]) -> str:

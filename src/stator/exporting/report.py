@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch.utils import _pytree as pytree
 
-from stator.errors import ConstraintViolation, Location
+from stator.errors import ConstraintViolation
 from stator.exporting.dims import Leaf, Linear, Wanted, show_dim
+from stator.exporting.places import user_place
 from stator.shapes.expressions import NoForm, Text, fold
 
-TORCH = os.path.dirname(torch.__file__) + os.sep
 MOST = 3  # lines of the program that are shown for one demand
 
 
@@ -205,8 +203,11 @@ class Facts:
     def _is_bound(expr: Any) -> bool:
         """Whether a condition is a bound of one symbol, which its range knows."""
         plain = len(expr.free_symbols) == 1 and len(expr.args) == 2
-        return plain and type(expr).__name__ != "Unequality" and any(arg.is_Integer for arg in expr.args) and any(
-            arg.is_Symbol for arg in expr.args
+        return (
+            plain
+            and type(expr).__name__ != "Unequality"
+            and any(arg.is_Integer for arg in expr.args)
+            and any(arg.is_Symbol for arg in expr.args)
         )
 
     def _range(self, symbol: Any) -> None:
@@ -324,29 +325,17 @@ def hint(given: Any) -> str:
 
 
 def divisors(expr: Any, symbol: Any) -> list[int]:
-    """Numbers by which an expression divides something that a symbol is part of."""
+    """Numbers by which an expression divides something that a symbol is part of, and their divisors."""
     import sympy  # heavy
 
-    found = {
+    numbers = {
         int(part.args[1])
         for part in sympy.preorder_traversal(expr)
         if type(part).__name__ in ("FloorDiv", "CleanDiv", "Mod", "PythonMod")
         and part.args[1].is_Integer
         and symbol in part.args[0].free_symbols
     }
-    return sorted(found)
-
-
-def user_place(origin: Any) -> Location | None:
-    """The innermost line of the user's program: not one of torch."""
-    if origin is None:
-        return None
-    stack = getattr(origin, "stack", (origin,))
-    for code, unit in stack:
-        if not code.co_filename.startswith(TORCH):
-            return Location(code, 2 * unit)
-    code, unit = stack[0]
-    return Location(code, 2 * unit)
+    return sorted({divisor for number in numbers for divisor in sympy.divisors(number) if divisor > 1})
 
 
 def indented(text: str, width: int) -> str:

@@ -23,7 +23,7 @@ class Named(Policy):
     __slots__ = ("numbers", "wanted")
 
     def __init__(self, shapes: Shapes, numbers: set[Path]) -> None:
-        super().__init__(None, [None])  # something is symbolic
+        super().__init__(None, [(paths.arg(0), "", 0)])  # something is symbolic
         self.wanted = {id(leaf.value): leaf for leaf in shapes.leaves if leaf.dims}
         self.numbers = numbers
 

@@ -1,0 +1,189 @@
+"""Which sizes vary: every way to say it, and every way to say it wrong."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim, ShapesCollection
+
+import stator
+from tests.export.same import same
+
+a, b = Dim("a"), Dim("b")
+half = Dim("half", max=100)
+
+
+def total(x, y):
+    return x.sum(1) + 1, y * 2
+
+
+def calls(*sizes):
+    return [((torch.randn(n, 3), torch.randn(m, 3)), {}) for n, m in sizes]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"x": {0: a}, "y": {0: b}},
+        {"x": {0: a, 1: None}, "y": {0: b, 1: 3}},
+        {"x": (a, None), "y": [b, Dim.STATIC]},
+        ({0: a}, (b, 3)),
+        [{-2: a}, {0: b}],
+        {"x": {0: Dim.AUTO}, "y": {0: Dim.DYNAMIC}},
+        {"x": {0: Dim("a", min=2, max=64)}, "y": {0: Dim.AUTO(min=2, max=64)}},
+    ],
+)
+def test_ways_to_say_it(spec):
+    same(total, (torch.randn(4, 3), torch.randn(5, 3)), dynamic_shapes=spec, more=calls((2, 7), (9, 2)))
+
+
+def test_unnamed_arguments_are_static():
+    program = same(total, (torch.randn(4, 3), torch.randn(5, 3)), dynamic_shapes={"x": {0: a}}, more=calls((8, 5)))
+    with pytest.raises((AssertionError, ValueError, RuntimeError)):
+        program.module()(torch.randn(4, 3), torch.randn(6, 3))
+
+
+def test_bounds_are_checked_when_it_runs():
+    program = stator.export(lambda x: x * 2, (torch.randn(4),), dynamic_shapes=({0: Dim("n", min=3, max=6)},))
+    (bounds,) = program.range_constraints.values()
+    assert (bounds.lower, bounds.upper) == (3, 6)
+    with pytest.raises((AssertionError, ValueError, RuntimeError)):
+        program.module()(torch.randn(7))
+
+
+@pytest.mark.parametrize("spec", [({0: half}, {0: 2 * half}), ({0: half}, {0: half * 2})])
+def test_derived(spec):
+    def doubled(x, y):
+        return torch.cat([x, x]) + y
+
+    more = [((torch.randn(n), torch.randn(2 * n)), {}) for n in (3, 7)]
+    same(doubled, (torch.randn(4), torch.randn(8)), dynamic_shapes=spec, more=more)
+
+
+def test_derived_with_offset_and_without_root():
+    def shifted(x, y):
+        return x[1:] + y
+
+    more = [((torch.randn(n + 1), torch.randn(n)), {}) for n in (3, 7)]
+    same(shifted, (torch.randn(5), torch.randn(4)), dynamic_shapes=({0: half + 1}, {0: half}), more=more)
+    same(lambda x: x.view(2, -1), (torch.randn(8),), dynamic_shapes=({0: 2 * half},), more=[((torch.randn(6),), {})])
+
+
+def test_shapes_collection():
+    x, y = torch.randn(4, 3), torch.randn(5, 3)
+    shapes = ShapesCollection()
+    shapes[x] = {0: Dim.DYNAMIC}
+    same(total_module(), (x, y), dynamic_shapes=shapes, more=calls((6, 5)))
+
+
+class Total(nn.Module):
+    def forward(self, x, y):
+        return total(x, y)
+
+
+def total_module():
+    return Total()
+
+
+def test_what_the_program_asked_is_checked_when_it_runs():
+    """Decisions of the Python program become conditions of the exported one."""
+
+    def decide(x, y):
+        if x.shape[0] > 5 and x.shape[0] % 2 == 0 and x.shape[0] < y.shape[0]:
+            return x.sum() + y.sum()
+        return x.sum() - y.sum()
+
+    spec = {"x": {0: Dim.AUTO}, "y": {0: Dim.AUTO}}
+    program = same(decide, (torch.randn(8), torch.randn(12)), dynamic_shapes=spec)
+    run = program.module()
+    run(torch.randn(10), torch.randn(11))
+    for wrong in ((4, 12), (7, 12), (12, 8)):
+        with pytest.raises((AssertionError, RuntimeError)):
+            run(*map(torch.randn, wrong))
+
+
+def args():
+    return torch.randn(4, 3), torch.randn(5, 3)
+
+
+# dynamic_shapes -> error and text.
+WRONG = [
+    ({"z": None}, stator.InvalidOptions, "names 'z', but the arguments are x, y"),
+    (({0: a},), stator.InvalidOptions, "has 1 entry, but there are 2 arguments: x, y"),
+    ({"x": {2: a}}, stator.InvalidOptions, "`x` has 2 dimensions, but dynamic_shapes names dimension 2 of it"),
+    ({"x": (a,)}, stator.InvalidOptions, "`x` has 2 dimensions (shape (4, 3)), but dynamic_shapes has 1 entry for it"),
+    ({"x": {0: "q"}}, stator.InvalidOptions, "dimension 0 of `x`: 'q' says nothing about a size; allowed are a Dim"),
+    ({"x": {0: 5}}, stator.ConstraintViolation, "dimension 0 of `x` is 4, but dynamic_shapes says 5"),
+    ({"x": 3}, stator.InvalidOptions, "`x` is a tensor, but dynamic_shapes says 3 for it: write a dict"),
+    (3, stator.InvalidArgument, "dynamic_shapes must be a dict by argument name, or a tuple"),
+    (
+        {"x": {0: a}, "y": {0: a}},
+        stator.ConstraintViolation,
+        "Dim 'a' stands for different sizes in the example arguments: 4 by dimension 0 of `x`, 5 by dimension 0 of `y`",
+    ),
+    ({"x": {0: Dim("a", min=10)}}, stator.ConstraintViolation, "is 4 in the example, but Dim 'a' is at least 10"),
+    ({"x": {0: Dim("a", max=3)}}, stator.ConstraintViolation, "is 4 in the example, but Dim 'a' is at most 3"),
+    (
+        {"x": {0: Dim("a", max=30)}, "y": {0: a}},
+        stator.InvalidOptions,
+        "two Dims named 'a' with different bounds: Dim('a', max=30) and Dim('a'); make it once",
+    ),
+    ({"x": {0: 2 * a}, "y": {0: 2 * b}}, stator.ConstraintViolation, "is 5, which is not 2 * b for any b"),
+]
+
+
+@pytest.mark.parametrize(("spec", "kind", "text"), WRONG)
+def test_wrong_specifications(spec, kind, text):
+    with pytest.raises(kind) as raised:
+        stator.export(total, args(), dynamic_shapes=spec)
+    assert text in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"d": {"z": None}}, "dynamic_shapes has 'z' in `d`, whose parts are 'x', 'n'"),
+        ({"d": (None, None)}, "`d` is a dict of 2 parts, but dynamic_shapes says (None, None) for it: write a dict"),
+        ({"x": {0: a}}, "names 'x', but the arguments are d, parts; if the key of the dict `d` is meant, write {'d':"),
+        ({"d": {"n": a}}, "`d['n']` is an int: use Dim.DYNAMIC or Dim.AUTO for it"),
+        ({"d": {"n": {0: a}}}, "`d['n']` is 3, which has no sizes"),
+        ({"parts": [None]}, "`parts` has 2 parts, but dynamic_shapes has 1 for it"),
+        ({"parts": [{0: a}, None]}, "`parts[0]` has 0 dimensions, but dynamic_shapes names dimension 0 of it"),
+    ],
+)
+def test_wrong_nested_specifications(spec, text):
+    def program(d, parts):
+        return d["x"] * parts[0]
+
+    with pytest.raises(stator.InvalidOptions) as raised:
+        stator.export(program, ({"x": torch.randn(3), "n": 3}, [torch.tensor(2.0), None]), dynamic_shapes=spec)
+    assert text in str(raised.value)
+
+
+@pytest.mark.parametrize("dim", [a, Dim.DYNAMIC])
+@pytest.mark.parametrize("size", [0, 1])
+def test_zero_and_one_are_constants(dim, size):
+    with pytest.raises(stator.ConstraintViolation, match="use example arguments with at least 2 there"):
+        stator.export(lambda x: x * 2, (torch.randn(size),), dynamic_shapes=({0: dim},))
+
+
+class Unknown:
+    """No pytree."""
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: stator.export(total, list(args())), "args must be a tuple of arguments, got list"),
+        (lambda: stator.export(total, args(), [1]), "kwargs must be a dict of arguments, got list"),
+        (lambda: stator.export(Total, args()), "stator.export needs a function or a module"),
+        (lambda: stator.export(total, (torch.randn(2),)), "do not fit the signature (x, y): missing a required argument"),
+        (lambda: stator.export(total, (torch.randn(2, 3), Unknown())), "`y` is an object of class Unknown, which an"),
+        (lambda: stator.export(lambda x: {"k": [Unknown()]}, (torch.randn(2),)), "`result['k'][0]` is an object of class Unknown"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments(call, text):
+    with pytest.raises(stator.InvalidArgument) as raised:
+        call()
+    assert text in str(raised.value)
