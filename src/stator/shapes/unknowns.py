@@ -136,6 +136,21 @@ class Unknowns:
             total += c
         return total
 
+    def at(self, number: Number, values: dict[Any, Any]) -> Any:
+        """The value for these values of the symbols."""
+        number = self.settled(number)
+        return number if type(number) is int else int(self.expr(number).xreplace(values))
+
+    def samples(self) -> list[dict[Any, Any]]:
+        """Some values that the symbols may have by what was assumed, first those of this call."""
+        import sympy  # heavy
+
+        symbols = [made.expr for made in self.all if made.expr.is_Symbol and made.hint is not None]
+        tried = [{s: sympy.Integer(2 + i * k + k) for i, s in enumerate(symbols)} for k in (1, 2, 3, 7, 30)]
+        guards = [guard.expr for guard in self.env.guards]
+        fitting = [values for values in tried if all(guard.xreplace(values) == sympy.true for guard in guards)]
+        return [dict(self.env.backed_var_to_val), *fitting]
+
     def settled(self, number: Number) -> Number:
         """The number as it is by what was found out in the meantime: unknowns may be equal, or constants."""
         if type(number) is int or self.env._replacements_version_counter == 0:

@@ -34,5 +34,5 @@ def plan_of(
     if plan is None:
         return propagate(func, args, kwargs, tensors, mode)
     if DEBUG:
-        agree(func, plan, propagate(func, args, kwargs, tensors, mode))
+        agree(func, plan, propagate(func, args, kwargs, tensors, mode), symbols)
     return plan

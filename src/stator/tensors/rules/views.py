@@ -20,12 +20,12 @@ _META = torch.device("meta")
 
 # Methods of Tensor that only look at memory differently, or copy when they cannot.
 _METHODS = """
-    transpose permute t unsqueeze squeeze expand unflatten select narrow swapaxes swapdims movedim
+    transpose permute t unsqueeze squeeze expand select narrow swapaxes swapdims movedim
     moveaxis split chunk unbind tensor_split split_with_sizes diagonal unfold
 """
 
 _FUNCTIONS = """
-    transpose permute t unsqueeze squeeze unflatten select narrow swapaxes swapdims movedim moveaxis
+    transpose permute t unsqueeze squeeze select narrow swapaxes swapdims movedim moveaxis
     split chunk unbind tensor_split split_with_sizes diagonal
 """
 
@@ -115,10 +115,12 @@ def _contiguous(meta: Meta) -> Any:
     return SAME if is_contiguous(meta) else Fresh(tuple(meta.size), meta.dtype)
 
 
+_T = torch.Tensor
+
 for _name in _METHODS.split():
-    register(on_meta(getattr(torch.Tensor, _name)), [getattr(torch.Tensor, _name)])
+    register(on_meta(getattr(_T, _name)), [getattr(_T, _name)])
 for _name in _FUNCTIONS.split():
     register(on_meta(getattr(torch, _name)), [getattr(torch, _name)])
-for _function in (torch.Tensor.view, torch.Tensor.reshape, torch.Tensor.flatten, torch.reshape, torch.flatten):
+for _function in (_T.view, _T.reshape, _T.flatten, _T.unflatten, torch.reshape, torch.flatten, torch.unflatten):
     register(_regrouping(_function), [_function])
-register(_contiguous, [torch.Tensor.contiguous])
+register(_contiguous, [_T.contiguous])
