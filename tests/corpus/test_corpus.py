@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.corpus import effects, generative, graphs, numeric, reduced, sequences, styles, training, vision  # noqa: F401 - cases
+from tests.corpus import (  # noqa: F401 - cases
+    effects,
+    generative,
+    graphs,
+    numeric,
+    reduced,
+    research,
+    sequences,
+    styles,
+    training,
+    vision,
+)
 from tests.corpus.registry import CASES
 from tests.harness import check
 

@@ -102,7 +102,8 @@ def truth(f: Frame, value: Any) -> bool:
         return value
     if value is None:
         return False
-    result = run_native(f.world.truth_of(value), value)
+    ask = f.world.truth_of(value)
+    result = ask if type(ask) is bool else run_native(ask, value)
     if result is FAILED:
         raise RAISED
     return result

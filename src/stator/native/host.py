@@ -621,6 +621,7 @@ READERS: dict[int, attributes.Reader] = by_identity(
         type: attributes.read_class,
         types.FrameType: read_frame,
         types.TracebackType: read_traceback,
+        super: attributes.read_super,
         threading.local: read_thread_local,
     }
 )

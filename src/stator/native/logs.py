@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import logging
 from typing import Any
 
@@ -35,13 +36,41 @@ def stand_log(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any)
     frame: Any = caller_of(f, given.get("stacklevel", 1))
     values = given.get("args", ())
     message = given["msg"] if type(given["msg"]) is str else native(f, str, given["msg"])
-    texts = tuple(host.snapshot(v) if host.is_deferred(v) or type(v) in PLAIN else native(f, str, v) for v in values)
+    texts = tuple(host.snapshot(v) if host.is_deferred(v) or is_plain(v) else rendered(f, v) for v in values)
     place = [frame.code.co_filename, frame.object.f_lineno, frame.code.co_name]
     host.defer(handle, [logger, given["level"], message, texts, *place], None)
     return None
 
 
+def is_plain(value: Any) -> bool:
+    """A value that is the same when the message is made: numbers (numpy's too), strings, enums, tuples of them."""
+    kind = type(value)
+    if kind is tuple:
+        return all(map(is_plain, value))
+    return kind in PLAIN or isinstance(value, enum.Enum) or (kind.__module__ == "numpy" and hasattr(kind, "item"))
+
+
 PLAIN = (str, int, float, bool, complex, bytes, type(None))
+
+
+class Rendered:
+    """What an object looked like when it was logged."""
+
+    __slots__ = ("text", "view")
+
+    def __init__(self, text: str, view: str) -> None:
+        self.text = text
+        self.view = view
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return self.view
+
+
+def rendered(f: Frame, value: Any) -> Rendered:
+    return Rendered(native(f, str, value), native(f, repr, value))
 
 
 def caller_of(f: Frame, level: int) -> Any:

@@ -227,6 +227,8 @@ class Assembly:
             self.write_floats(emitter, start)
         for lock in self.host.locks.values():
             emitter.statement("{0}.acquire()", lock)
+        if self.host.assumed is not None:
+            self.resolve(self.host.assumed)
         if graph is not None:
             names = [f"g{i}" for i in range(len(self.outputs))]
             call = f"{emitter.constant(graph, 'graph')}({', '.join(inputs)})"
@@ -248,6 +250,8 @@ class Assembly:
             save = f"drawn = {emitter.constant(torch.get_rng_state)}()\n"
             restore = f"    {emitter.constant(torch.set_rng_state)}(drawn)\n"
         made = f"{', '.join(names)}, = {call}" if names else call
+        if self.host.assumed is not None:
+            made += f"\n    failed = not {self.resolve(self.host.assumed)}"
         emitter.raw(
             f"{save}failed = False\ntry:\n    {made}\nexcept {emitter.constant(Exception)}:\n    failed = True\n"
             f"if failed:\n{restore}    return {function}({values})"

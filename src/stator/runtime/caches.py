@@ -100,7 +100,7 @@ def looked_up(host: Any, f: Frame, wrapper: Any, args: tuple[Any, ...], kwargs: 
 
 def state(host: Any) -> list[Any]:
     """What the program has changed so far."""
-    written: list[Any] = [len(host.effects), len(host.recorder._kept), len(host.class_writes)]
+    written: list[Any] = [len(host.effects), len(host.recorder.kept), len(host.class_writes)]
     written += [id(row[3]) for row in host.cells.values() if row[3] is not row[2]]
     written += [(key, tuple(space.changes())) for key, space in host.namespaces.items() if space.touched or space.full]
     for record in {id(record): record for record in host.records.values()}.values():

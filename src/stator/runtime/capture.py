@@ -44,7 +44,7 @@ from stator.native import (  # noqa: F401 - rows
 from stator.native.host import CO_VARARGS, CO_VARKEYWORDS, CONTENT_TYPES
 from stator.options import Options
 from stator.report import events
-from stator.runtime import arrays, autograd_function, caches, torch_standins  # noqa: F401 - rows
+from stator.runtime import arrays, assumptions, autograd_function, caches, torch_standins  # noqa: F401 - rows
 from stator.runtime.assemble import Assembly, Rerun
 from stator.runtime.compiling import compiling
 from stator.runtime.continuation import Break, Continuation, break_place
@@ -435,6 +435,7 @@ class Capture:
         module = recorder.finish(outputs)
         if self.host.symbols is not None:
             self.host.symbols.answering = False
+        assumptions.check(self.host)
         operations = sum(node.op not in ("placeholder", "output") for node in module.graph.nodes)
         if not operations and not outputs:
             return None, []

@@ -23,7 +23,7 @@ from stator.guards.tensor_spec import TensorSpec
 from stator.native.host import CALLERS, READERS, STANDINS, WRITERS, Host, call_python, passes_on, standin
 from stator.native.standins_control import check_torch, torch_caller
 from stator.native.warn import Registries
-from stator.runtime import excluded, marked, symbolic_host
+from stator.runtime import assumptions, excluded, marked, symbolic_host
 from stator.runtime.compiling import is_compiling
 from stator.runtime.optimizers import is_compiling_in
 from stator.runtime.tensor_attributes import read_tensor, write_tensor
@@ -74,6 +74,7 @@ class TensorHost(Host):
         self.recorder.is_outside = lambda tensor: id(tensor) in self.records
         self.recorder.read_number = self.read_number
         self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor
+        self.assumed: Any = None  # a traced tensor: whether all is as the program was captured for
         self.lent: list[Any] = []  # arrays whose memory a tensor shares
         self.cached: dict[Any, Any] = {}  # (id of an lru_cache, key of a call) -> what it holds for the program
         self.registries = Registries()
@@ -176,7 +177,11 @@ class TensorHost(Host):
 
     def truth_of(self, value: Any) -> Any:
         if type(value) is TracedTensor:
-            self.record(_frames.top_frame(), torch.Tensor.__bool__, (value,), None)
+            f = _frames.top_frame()
+            wanted = assumptions.wanted(self, f, value)
+            if wanted is not None:
+                return wanted
+            self.record(f, torch.Tensor.__bool__, (value,), None)
         return bool
 
     def iterate(self, f: Frame, value: Any) -> Any:
@@ -191,7 +196,7 @@ class TensorHost(Host):
         return self.whole(value)
 
     def is_deferred(self, value: Any) -> bool:
-        return type(value) is TracedTensor
+        return type(value) in (TracedTensor, TracedInt, TracedFloat)
 
     def snapshot(self, value: Any) -> Any:
         """A tensor as it is at this moment of the program; one that shows its history must not change after it."""

@@ -96,6 +96,7 @@ class Recorder:
         self._refused = refused
         self._flags = read_flags()
         self.kept: set[fx.Node] = set()
+        self.fallible = False  # the graph tells by itself that it was not made for these data
         self.repeatable = False  # the graph may fail depending on data, and has changed nothing then
         self.random = False  # it may have drawn random numbers
         self._inputs = inputs.Inputs()
@@ -535,7 +536,7 @@ class Recorder:
         self.state.finish()
         failing = {node for node in self.graph.nodes if node.op.startswith("call") and may_fail(node)}
         failing |= self._takers_of_data()
-        if failing and not self.mutated and all(map(may_run_twice, self.kept)):
+        if (failing or self.fallible) and not self.mutated and all(map(may_run_twice, self.kept)):
             self.repeatable = True
         self.random = any(node.target is not assert_holds for node in self.kept)
         module = finish.close(self.graph, [traced._node for traced in outputs], self.kept | failing)

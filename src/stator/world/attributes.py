@@ -61,10 +61,9 @@ def read_parts(world: World, f: Frame, obj: Any, name: str, has_getattr: bool) -
     """The generic algorithm: data descriptor, instance, other class attribute, __getattr__."""
     cls = type(obj)
     found = world.class_overlay(cls, name) if world.class_writes else UNBOUND
-    if found is not UNBOUND:
-        value = instance_value(world, obj, name)
-        return (found if value is UNBOUND else value), UNBOUND
-    found = _frames.type_lookup(cls, name)
+    written = found is not UNBOUND
+    if not written:
+        found = _frames.type_lookup(cls, name)
     kind = 0
     if found is not UNBOUND:
         if type(found) is Function:
@@ -72,12 +71,15 @@ def read_parts(world: World, f: Frame, obj: Any, name: str, has_getattr: bool) -
             return (found, obj) if value is UNBOUND else (value, UNBOUND)
         kind = _frames.descriptor_kind(type(found))
         if kind & 2:
+            if written:
+                return native(f, _frames.descr_get, found, obj, cls), UNBOUND
             return read_data_descriptor(world, f, obj, name, found), UNBOUND
     value = instance_value(world, obj, name)
     if value is not UNBOUND:
         return value, UNBOUND
     if found is not UNBOUND:
-        found = class_value(world, cls, name, found)
+        if not written:
+            found = class_value(world, cls, name, found)
         if kind & 1:
             return native(f, _frames.descr_get, found, obj, cls), UNBOUND
         return found, UNBOUND
@@ -186,7 +188,8 @@ def read_class(world: World, f: Frame, cls: Any, name: str) -> Any:
         return native(f, RAW_READ, cls, name)
     overlay = world.class_overlay(cls, name)
     if overlay is not UNBOUND:
-        return overlay
+        plain = type(overlay) is Function or not _frames.descriptor_kind(type(overlay)) & 1
+        return overlay if plain else native(f, _frames.descr_get, overlay, None, cls)
     on_meta = _frames.type_lookup(meta, name)
     if on_meta is not UNBOUND and _frames.descriptor_kind(type(on_meta)) & 2:
         if world.is_inside_type(cls):
@@ -259,6 +262,13 @@ def read_native(world: World, f: Frame, obj: Any, name: str) -> Any:
     return world.enter(value, record.path.get(name))
 
 
+def read_super(world: World, f: Frame, obj: Any, name: str) -> Any:
+    """super() looks into classes by itself: it would not see what the program wrote to them."""
+    if any(written == name for _, written in world.class_writes):
+        raise world.refuse("outside-write", f"super().{name}, which was patched", target=name)
+    return read_native(world, f, obj, name)
+
+
 def write_instance(world: World, f: Frame, obj: Any, name: str, value: Any) -> None:
     """obj.name = value (UNBOUND: del) for an instance of a class made in Python."""
     record = world.records.get(id(obj))
@@ -274,6 +284,8 @@ def write_generic(world: World, f: Frame, record: Any, name: str, value: Any) ->
     """What object.__setattr__ does to an outside instance."""
     obj = record.obj
     found = _frames.type_lookup(type(obj), name)
+    if world.class_writes and _frames.descriptor_kind(type(world.class_overlay(type(obj), name))) & 2:
+        raise world.refuse("outside-write", f"assignment to {type(obj).__name__}.{name}, which was patched", target=name)
     if found is not UNBOUND and _frames.descriptor_kind(type(found)) & 2:
         if type(found) in C_DATA:
             if type(found) is not types.MemberDescriptorType:

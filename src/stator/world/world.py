@@ -253,19 +253,27 @@ class World:
         return UNBOUND
 
     def write_class(self, f: Frame, cls: type, name: str, value: Any) -> None:
-        """Plain data on an outside class; methods and descriptors would change what native code does."""
-        plain = value is not UNBOUND and not _frames.descriptor_kind(type(value)) and not name.startswith("__")
-        on_meta = _frames.type_lookup(type(cls), name)
-        if plain and on_meta is UNBOUND and _frames.type_lookup(type(cls), "__setattr__") is type.__setattr__:
-            known = self.class_writes.get((id(cls), name))
-            before = known[1] if known else self.load_attr(f, cls, name) if name in _frames.class_dict(cls) else UNBOUND
-            self.class_writes[id(cls), name] = [cls, before, value]
+        """Data and methods on an outside class; special methods would change what native code does."""
+        key, on_meta = (id(cls), name), _frames.type_lookup(type(cls), name)
+        plain = not _frames.descriptor_kind(type(value)) or type(value) in METHODS
+        if name.startswith("__") or on_meta is not UNBOUND or not plain:
+            raise self.refuse_class_write(cls, name)
+        if _frames.type_lookup(type(cls), "__setattr__") is not type.__setattr__:
+            raise self.refuse_class_write(cls, name)
+        known = self.class_writes.get(key)
+        if value is UNBOUND:
+            if known is None or known[1] is not UNBOUND:
+                raise self.refuse_class_write(cls, name)
+            del self.class_writes[key]
             return
-        raise self.refuse(
-            "outside-write",
-            f"assignment to attribute {name!r} of class {cls.__qualname__}",
-            target=f"{cls.__name__}.{name}",
-        )
+        before = known[1] if known else _frames.class_dict(cls).get(name, UNBOUND)
+        if known is None and before is not UNBOUND and not _frames.descriptor_kind(type(before)):
+            before = self.load_attr(f, cls, name)
+        self.class_writes[key] = [cls, before, value]
+
+    def refuse_class_write(self, cls: type, name: str) -> Unsupported:
+        detail = f"assignment to attribute {name!r} of class {cls.__qualname__}"
+        return self.refuse("outside-write", detail, target=f"{cls.__name__}.{name}")
 
     def class_namespace(self, cls: type) -> Any:
         """cls.__dict__ of an outside class."""
@@ -274,6 +282,7 @@ class World:
         inner = {
             name: self.settled(class_value(self, cls, name, value)) for name, value in _frames.class_dict(cls).items()
         }
+        inner.update({name: now for (_, name), (owner, _, now) in self.class_writes.items() if owner is cls})
         return types.MappingProxyType(inner)
 
     # ---- namespaces -----------------------------------------------------------------------------
@@ -453,4 +462,5 @@ class World:
 
 
 EMPTY: dict[Any, Any] = {}
+METHODS = frozenset({types.FunctionType, staticmethod, classmethod, property})  # what may be written to a class
 __all__ = ["EQ", "World"]

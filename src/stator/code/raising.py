@@ -1,0 +1,35 @@
+"""Branches of which one side does nothing but raise: `assert`, and `if …: raise`."""
+
+from __future__ import annotations
+
+from stator.code.decode import CodeInfo
+
+JUMPS = {
+    "POP_JUMP_FORWARD_IF_FALSE": False,
+    "POP_JUMP_FORWARD_IF_TRUE": True,
+}
+ENDS = frozenset({"RETURN_VALUE", "YIELD_VALUE", "RERAISE", "FOR_ITER", "SEND", "GET_AWAITABLE", "RETURN_GENERATOR"})
+
+
+def expected(info: CodeInfo, unit: int) -> bool | None:
+    """What the condition must be for the program to go on, if the other side of the branch only raises."""
+    jumps_if = JUMPS.get(info.names[unit])
+    if jumps_if is None:
+        return None
+    _, target, following = info.ops[unit]
+    jump, fall = raises(info, target), raises(info, following)
+    if jump == fall:
+        return None
+    return not jumps_if if jump else jumps_if
+
+
+def raises(info: CodeInfo, unit: int) -> bool:
+    """Whether the instructions from here lead to a `raise`, without a jump."""
+    while unit < len(info.names):
+        name = info.names[unit]
+        if name == "RAISE_VARARGS":
+            return True
+        if name in ENDS or "JUMP" in name:
+            return False
+        unit = info.ops[unit][2]
+    return False

@@ -1,0 +1,45 @@
+"""Branches on data of which one side only raises: the graph tells whether the program goes on.
+
+Where it does not, CPython runs the call from the start and raises as eager does (see `tensors/failing.py`). That is
+possible only if the graph has changed nothing by then; otherwise the capture is made again, with a break.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from stator.code import raising
+from stator.errors import Again
+from stator.frame import Frame
+from stator.guards import path as paths
+from stator.shapes.scalar import TracedInt
+
+ASSUMING = paths.const("branches that only raise")
+
+
+def wanted(host: Any, f: Frame, traced: Any) -> bool | None:
+    """The value that a condition has from now on; None if the branch is one like any other."""
+    if ASSUMING in host.whole_paths or host.recorder.sub is not None:
+        return None
+    answer = raising.expected(f.info, f.lasti)
+    sizes = traced._meta.size
+    if answer is None or any(type(size) is TracedInt or size != 1 for size in sizes):
+        return None
+    call = host.recorder.call
+    if not answer:
+        traced = call(torch.logical_not, (traced,), {})
+    elif traced._meta.dtype is not torch.bool:
+        traced = call(torch.ne, (traced, 0), {})
+    elif host.assumed is None:
+        traced = call(torch.clone, (traced,), {})  # the program may write to its own
+    host.assumed = traced if host.assumed is None else call(torch.logical_and, (host.assumed, traced), {})
+    host.recorder.fallible = True
+    return answer
+
+
+def check(host: Any) -> None:
+    """The graph may run a second time, in CPython."""
+    if host.assumed is not None and (host.locks or not host.recorder.repeatable):
+        raise Again(ASSUMING)
