@@ -43,6 +43,7 @@ class Rerun(NamedTuple):
 
     loads: list[Any]
     function: Any
+    written: tuple[Any, ...] = ()  # inputs that the graph writes to: they must be unchanged when it failed
 
 
 class Number:
@@ -234,9 +235,14 @@ class Assembly:
             save = f"drawn = {emitter.constant(torch.get_rng_state)}()\n"
             restore = f"    {emitter.constant(torch.set_rng_state)}(drawn)\n"
         made = f"{', '.join(names)}, = {call}" if names else call
+        written = check = ""
+        if again.written:  # once something was written it is too late
+            versions = "".join(f"{self.load(path)}._version, " for path in again.written)
+            written = f"versions = ({versions})\n"
+            check = f"    if versions != ({versions}):\n        raise\n"
         emitter.raw(
-            f"{save}failed = False\ntry:\n    {made}\nexcept {emitter.constant(Exception)}:\n    failed = True\n"
-            f"if failed:\n{restore}    return {function}({values})"
+            f"{save}{written}failed = False\ntry:\n    {made}\nexcept {emitter.constant(Exception)}:\n"
+            f"{check}    failed = True\nif failed:\n{restore}    return {function}({values})"
         )
         emitter.know(names)
 

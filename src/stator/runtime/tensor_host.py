@@ -23,7 +23,7 @@ from stator.guards.tensor_spec import TensorSpec
 from stator.native.host import CALLERS, READERS, STANDINS, WRITERS, Host, call_python, passes_on, standin
 from stator.native.standins_control import check_torch, torch_caller
 from stator.native.warn import Registries
-from stator.runtime import excluded, marked, symbolic_host
+from stator.runtime import asserting, excluded, marked, symbolic_host
 from stator.runtime.compiling import is_compiling
 from stator.runtime.tensor_attributes import read_tensor, write_tensor
 from stator.shapes.floats import Floats, TracedFloat
@@ -69,6 +69,7 @@ class TensorHost(Host):
         self.symbols: Symbols | None = None
         self.symbolic_numbers: dict[Path, Any] = {}
         self.floats = Floats(self.guards, self.origin, self.float_input)
+        self.floats.whole = self.whole_number
         self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor
         self.lent: list[Any] = []  # arrays whose memory a tensor shares
         self.cached: dict[Any, Any] = {}  # (id of an lru_cache, key of a call) -> what it holds for the program
@@ -134,6 +135,10 @@ class TensorHost(Host):
         self.float_inputs[id(tensor)] = tensor, number
         return self.recorder.input(tensor, name_of(number.path) if number.path is not None else "number")
 
+    def whole_number(self, function: Any, number: TracedFloat) -> Any:
+        """The int that a function makes of a float from data."""
+        return values.whole_of(self.recorder, function, number.tensor())
+
     def symbolic_int(self, path: Path, value: int) -> Any:
         """The int at a path as a symbol, the same one each time."""
         if path not in self.symbolic_numbers:
@@ -162,6 +167,8 @@ class TensorHost(Host):
         return obj._stands_for if kind is TracedTensor else symbolic_host.STANDS_FOR.get(kind, kind)
 
     def truth_of(self, value: Any) -> Any:
+        if (type(value) is TracedTensor or type(value) is TracedBool) and asserting.assumed(self, value):
+            return asserting.ALWAYS
         if type(value) is TracedTensor:
             self.record(_frames.top_frame(), torch.Tensor.__bool__, (value,), None)
         return bool
