@@ -44,6 +44,7 @@ class Rerun(NamedTuple):
 
     loads: list[Any]
     function: Any
+    written: tuple[Any, ...] = ()  # inputs that the graph writes to: they must be unchanged when it failed
 
 
 class Number:
@@ -252,9 +253,14 @@ class Assembly:
         made = f"{', '.join(names)}, = {call}" if names else call
         if self.host.assumed is not None:
             made += f"\n    failed = not {self.resolve(self.host.assumed)}"
+        written = check = ""
+        if again.written:  # once something was written it is too late
+            versions = "".join(f"{self.load(path)}._version, " for path in again.written)
+            written = f"versions = ({versions})\n"
+            check = f"    if versions != ({versions}):\n        raise\n"
         emitter.raw(
-            f"{save}failed = False\ntry:\n    {made}\nexcept {emitter.constant(Exception)}:\n    failed = True\n"
-            f"if failed:\n{restore}    return {function}({values})"
+            f"{save}{written}failed = False\ntry:\n    {made}\nexcept {emitter.constant(Exception)}:\n"
+            f"{check}    failed = True\nif failed:\n{restore}    return {function}({values})"
         )
         emitter.know(names)
 

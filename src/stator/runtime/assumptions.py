@@ -14,9 +14,11 @@ from stator.code import raising
 from stator.errors import Again
 from stator.frame import Frame
 from stator.guards import path as paths
-from stator.shapes.scalar import TracedInt
+from stator.shapes.scalar import TracedBool, TracedInt
+from stator.tensors.traced import TracedTensor
 
 ASSUMING = paths.const("branches that only raise")
+CONDITIONS = frozenset({TracedTensor, TracedBool})
 
 
 def wanted(host: Any, f: Frame, traced: Any) -> bool | None:
@@ -24,6 +26,8 @@ def wanted(host: Any, f: Frame, traced: Any) -> bool | None:
     if ASSUMING in host.whole_paths or host.recorder.sub is not None:
         return None
     answer = raising.expected(f.info, f.lasti)
+    if type(traced) is TracedBool:
+        return None if answer is None else told(host, traced, answer)
     sizes = traced._meta.size
     if answer is None or any(type(size) is TracedInt or size != 1 for size in sizes):
         return None
@@ -39,7 +43,15 @@ def wanted(host: Any, f: Frame, traced: Any) -> bool | None:
     return answer
 
 
+def told(host: Any, condition: TracedBool, answer: bool) -> bool:
+    """A condition on numbers that only data tells: the graph holds only if it is like this."""
+    condition.symbols.assume(condition.expr if answer else ~condition.expr, "a condition of the program")
+    host.recorder.write_checks()
+    host.recorder.fallible = True
+    return answer
+
+
 def check(host: Any) -> None:
     """The graph may run a second time, in CPython."""
-    if host.assumed is not None and (host.locks or not host.recorder.repeatable):
+    if host.recorder.fallible and (host.locks or not host.recorder.repeatable):
         raise Again(ASSUMING)

@@ -412,8 +412,8 @@ class Capture:
         arrays.check_memory(host, assembly.outputs.values())
         host.identities.guard(assembly.written, torch.Tensor)
         graph, inputs = self.compile_graph(assembly)
-        repeats = graph is not None and host.recorder.repeatable and not host.locks
-        emitter = assembly.write(graph, inputs, start, start if repeats else None)
+        again = self.rerun(start) if graph is not None and host.recorder.repeatable and not host.locks else None
+        emitter = assembly.write(graph, inputs, start, again)
         returned = outcome(emitter, result, going_on)
         params = [f"l{i}" for i in range(len(assembly.loads))]
         name = self.name if self.name.isidentifier() else "entry"
@@ -427,6 +427,14 @@ class Capture:
         events.emit("guards", name=name, count=len(guards), text=lambda: "\n".join(guards.describe([])))
         events.emit("code", name=name, text=lambda: str(vars(function)["__stator_source__"]))
         return Entry(guards, self.classes, list(assembly.loads), function)
+
+    def rerun(self, start: Rerun) -> Rerun | None:
+        """What runs the call when the graph fails; None if nobody can tell what it has written by then."""
+        recorder = self.host.recorder
+        written = recorder.mutated
+        if written and self.options.backend not in IN_ORDER:
+            return None
+        return start._replace(written=tuple(self.host.records[id(recorder.tensor(name))].path for name in written))
 
     def compile_graph(self, assembly: Assembly) -> tuple[Any, list[str]]:
         """The graph through the backend, and the loads it takes; None if there is nothing to compute."""
@@ -465,6 +473,9 @@ class Capture:
         if written and options.backend != "eager":
             function = guarded(function, eager_callable(module), written)
         return function, loads
+
+
+IN_ORDER = ("eager", "aot_eager")  # backends that write to inputs when the program does, or at the end
 
 
 def outcome(emitter: Emitter, result: Any, going_on: GoingOn | None) -> Source:

@@ -23,6 +23,7 @@ from stator.guards.tensor_spec import TensorSpec
 from stator.native.host import CALLERS, READERS, STANDINS, WRITERS, Host, call_python, passes_on, standin
 from stator.native.standins_control import check_torch, torch_caller
 from stator.native.warn import Registries
+from stator.runtime import asserting as asserting  # rows
 from stator.runtime import assumptions, excluded, marked, symbolic_host
 from stator.runtime.compiling import is_compiling
 from stator.runtime.optimizers import is_compiling_in
@@ -73,6 +74,7 @@ class TensorHost(Host):
         self.floats.refuse = lambda: DataDependent("Tensor.item")
         self.recorder.is_outside = lambda tensor: id(tensor) in self.records
         self.recorder.read_number = self.read_number
+        self.floats.whole = self.whole_number
         self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor
         self.assumed: Any = None  # a traced tensor: whether all is as the program was captured for
         self.lent: list[Any] = []  # arrays whose memory a tensor shares
@@ -148,6 +150,10 @@ class TensorHost(Host):
         self.float_inputs[id(tensor)] = tensor, number
         return self.recorder.input(tensor, name_of(number.path) if number.path is not None else "number")
 
+    def whole_number(self, function: Any, number: TracedFloat) -> Any:
+        """The int that a function makes of a float from data."""
+        return values.whole_of(self.recorder, function, number.tensor())
+
     def symbolic_int(self, path: Path, value: int) -> Any:
         """The int at a path as a symbol, the same one each time."""
         if path not in self.symbolic_numbers:
@@ -176,12 +182,13 @@ class TensorHost(Host):
         return obj._stands_for if kind is TracedTensor else symbolic_host.STANDS_FOR.get(kind, kind)
 
     def truth_of(self, value: Any) -> Any:
-        if type(value) is TracedTensor:
+        if type(value) in assumptions.CONDITIONS:
             f = _frames.top_frame()
             wanted = assumptions.wanted(self, f, value)
             if wanted is not None:
                 return wanted
-            self.record(f, torch.Tensor.__bool__, (value,), None)
+            if type(value) is TracedTensor:
+                self.record(f, torch.Tensor.__bool__, (value,), None)
         return bool
 
     def iterate(self, f: Frame, value: Any) -> Any:

@@ -54,6 +54,7 @@ class Floats:
         self.guards = guards
         self.origin = origin
         self.input = input  # the 0-d tensor of the graph for a float
+        self.whole: Callable[[Any, TracedFloat], Any]  # the int that a function makes of a float from data
         self.refuse: Callable[[], Exception]  # a float that depends on data is needed as a constant
 
     def base(self, source: Path | Reading, value: float) -> TracedFloat:
@@ -192,6 +193,8 @@ def calculated(function: Any, *args: Any) -> Any:
 
 def whole(function: Any, number: TracedFloat) -> Any:
     """The int that a function gives for all floats from one int to the next, guarded by these bounds."""
+    if number.from_data:
+        return number.floats.whole(function, number)
     value = number.value
     if number.path is None or not abs(value) < _LARGEST or value == 0:
         return function(number.decay())

@@ -93,7 +93,7 @@ def _env_class() -> Any:
             known = self.num_deferred_runtime_asserts
             result: bool = super().guard_or_defer_runtime_assert(orig_expr, msg, fx_node)
             if self.num_deferred_runtime_asserts != known and self.symbols.answering:
-                self.symbols.assertions.append(orig_expr)
+                self.symbols.assertions.append((orig_expr, self.symbols.message))
                 self.symbols.unknowns.look_again(orig_expr.free_symbols)
             return result
 
@@ -127,7 +127,8 @@ class Symbols:
         self.floats: Any = None  # the symbolic floats of the capture
         self.unbacked = unbacked  # whether data may become symbols
         self.answering = unbacked  # capture goes on: assumptions can still become part of the graph
-        self.assertions: list[Any] = []  # conditions that are to be checked when the graph runs
+        self.assertions: list[tuple[Any, str]] = []  # conditions to be checked when the graph runs, and what to say
+        self.message = ""
         self.makers: dict[Any, Sequence[Location]] = {}  # by symbol from data: where the program made it
         self.stack: Callable[[], Sequence[Location]] = list  # the user's frames; set by the host
         self.node: Callable[[Any], Any]  # makes a node of the graph of an expression; set by the recorder
@@ -215,11 +216,13 @@ class Symbols:
         join = sympy.And if function is operator.and_ else sympy.Or
         return self.truth(join(left.expr, right.expr if type(right) is TracedBool else right))
 
-    def assume(self, condition: Any) -> None:
+    def assume(self, condition: Any, message: str = "") -> None:
         """The graph holds only if this does."""
         condition = condition.expr if type(condition) is TracedBool else condition
         if type(condition) is not bool:
+            self.message = message
             self.env.guard_or_defer_runtime_assert(condition, "assumed")
+            self.message = ""
 
     def within(self, bound: Any, low: Any, size: Any) -> Any:
         """A bound of a slice that only data tells, assumed to lie inside; gives it counted from the start."""

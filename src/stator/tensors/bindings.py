@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from stator.tensors.signals import DataDependent, describe
+from stator.tensors.signals import DataDependent, HiddenNumber, describe
 
 Path = tuple[Any, ...]
 
@@ -28,7 +29,7 @@ def fresh(env: Any, func: Any, result: Any) -> dict[Any, Path]:
     try:
         return compute_unbacked_bindings(env, result) or {}
     except PendingUnbackedSymbolNotFound:
-        raise DataDependent(describe(func), "it makes a number that is not in its result") from None
+        raise HiddenNumber(describe(func), "it makes a number that is not in its result") from None
 
 
 def take(node: Any, path: Path, add: Callable[[Any, tuple[Any, ...]], Any], item: Callable[[Any, Any], Any]) -> Any:
@@ -39,9 +40,12 @@ def take(node: Any, path: Path, add: Callable[[Any, tuple[Any, ...]], Any], item
         if isinstance(step, pytree.SequenceKey):
             node = item(node, step.idx)
             continue
+        if type(step).__name__ == "DivideByKey":
+            node = add(operator.floordiv, (node, int(step.divisor)))
+            continue
         function = _METHODS.get(getattr(step, "name", ""))
         if function is None:
             raise DataDependent(f"the number at {path}")
-        args = (steps.pop(0).idx,) if steps else ()
+        args = (steps.pop(0).idx,) if function is not _METHODS["storage_offset"] else ()
         node = add(function, (node, *args))
     return node

@@ -44,6 +44,13 @@ def _is_index(value: Any) -> bool:
     return not (dtype.is_floating_point or dtype.is_complex or dtype in (torch.bool, torch.uint8))
 
 
+def with_numbers(recorder: Recorder, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments of a call in which 0-d tensors behind the first argument are numbers."""
+    found = tuple(number_of(recorder, arg) if i and _is_index(arg) else arg for i, arg in enumerate(args))
+    named = {name: number_of(recorder, arg) if _is_index(arg) else arg for name, arg in kwargs.items()}
+    return found, named
+
+
 def get(recorder: Recorder, tensor: TracedTensor, index: Any) -> Any:
     """`tensor[index]`."""
     view, rest = _view(recorder, tensor, index)

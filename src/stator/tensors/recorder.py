@@ -43,7 +43,7 @@ from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
 from stator.tensors.planning import plan_of
 from stator.tensors.readings import Readings
 from stator.tensors.rows import is_metadata
-from stator.tensors.signals import DataDependent, NotLeaf, UnsupportedOp, describe
+from stator.tensors.signals import DataDependent, HiddenNumber, NotLeaf, UnsupportedOp, describe
 from stator.tensors.subgraph import SubGraph
 from stator.tensors.targets import KINDS, Target, as_operator, safe_name, target_of, unbind
 from stator.tensors.traced import Storage, TracedTensor, current, make, make_view
@@ -97,7 +97,7 @@ class Recorder:
         self._flags = read_flags()
         self.kept: set[fx.Node] = set()
         self.fallible = False  # the graph tells by itself that it was not made for these data
-        self.repeatable = False  # the graph may fail depending on data, and has changed nothing then
+        self.repeatable = False  # the graph may fail depending on data; unless it wrote something, nothing has changed
         self.random = False  # it may have drawn random numbers
         self._inputs = inputs.Inputs()
         self._traced: list[weakref.ref[TracedTensor]] = []
@@ -183,13 +183,13 @@ class Recorder:
         if symbols is None or not symbols.assertions:
             return
         waiting, symbols.assertions = symbols.assertions, []
-        for condition in waiting:
+        for condition, message in waiting:
             if not all(self._is_known(symbol) for symbol in condition.free_symbols):
-                symbols.assertions.append(condition)
+                symbols.assertions.append((condition, message))
                 continue
             node = self._number(condition)
             if type(node) is not bool and type(node) is not int:
-                self._check(node, str(condition))
+                self._check(node, message or f"assumed that {condition}")
 
     def _is_known(self, symbol: Any) -> bool:
         assert self.symbols is not None
@@ -300,6 +300,8 @@ class Recorder:
                 return INDEXING[target.func](self, *args)
         try:
             return self.record(target, args, kwargs or {})
+        except HiddenNumber:
+            return self.record(target, *indexing.with_numbers(self, args, kwargs or {}))
         except ForeignArgument:
             if isinstance(target.func, FunctionType):
                 raise NotLeaf(target.func, "it is given a Python object") from None
@@ -536,8 +538,10 @@ class Recorder:
         self.state.finish()
         failing = {node for node in self.graph.nodes if node.op.startswith("call") and may_fail(node)}
         failing |= self._takers_of_data()
-        if (failing or self.fallible) and not self.mutated and all(map(may_run_twice, self.kept)):
-            self.repeatable = True
+        mutated = self.mutated
+        written = mutated and (self.fallible or not self.follows_data)
+        if (failing or self.fallible) and not written and all(map(may_run_twice, self.kept)):
+            self.repeatable = not any(self._inputs.metas[name].inference for name in mutated)
         self.random = any(node.target is not assert_holds for node in self.kept)
         module = finish.close(self.graph, [traced._node for traced in outputs], self.kept | failing)
         self._inputs.keep({node.name for node in self.graph.find_nodes(op="placeholder")})

@@ -58,6 +58,10 @@ class DataDependent(TensorSignal):
         self.op = op
 
 
+class HiddenNumber(DataDependent):
+    """The operation reads a number out of a tensor argument, which its result does not show."""
+
+
 class OpFailed(TensorSignal):
     """The operation raised; eager has to run it to raise the error in its own words."""
 

@@ -35,11 +35,24 @@ def number_of(recorder: Recorder, traced: TracedTensor, name: str = "Tensor.item
 def int_of(recorder: Recorder, traced: TracedTensor) -> Any:
     """`int(traced)`."""
     dtype = traced._meta.dtype
-    if dtype.is_floating_point:
-        raise DataDependent("int")
+    if dtype.is_floating_point and recorder.follow() is not None and _is_single(traced):
+        return whole_of(recorder, int, recorder.call(torch.Tensor.detach, (traced,)))
     if dtype is torch.bool and recorder.follow() is not None and _is_single(traced):
         return recorder.number_from_data(recorder.call(torch.Tensor.to, (traced, torch.int64)), 0, 1)
     return number_of(recorder, traced, "int")
+
+
+def whole_of(recorder: Recorder, function: Any, tensor: TracedTensor) -> Any:
+    """The int that `int`, `round`, `math.floor` or `math.ceil` gives for a float; nan and infinity are errors."""
+    assert recorder.symbols is not None
+    small = recorder.call(torch.lt, (recorder.call(torch.abs, (tensor,)), float(1 << 62)))
+    recorder.symbols.assume(number_of(recorder, small), "a float that is no int")
+    name = _ROUNDINGS.get(function)
+    rounded = tensor if name is None else recorder.call(name, (tensor,))
+    return recorder.number_from_data(recorder.call(torch.Tensor.to, (rounded, torch.int64)))
+
+
+_ROUNDINGS: dict[Any, Any] = {round: torch.round, math.floor: torch.floor, math.ceil: torch.ceil}
 
 
 def float_of(recorder: Recorder, traced: TracedTensor) -> Any:
