@@ -72,12 +72,17 @@ def elementwise(shape: Sizes, operands: Sequence[Meta], scalars: bool = False) -
     if all(is_row_major(meta) for meta in operands):
         return row_major(shape)
     first = operands[0]
-    if not scalars and all(meta.size == shape for meta in operands):
+    if not scalars and all(_is_whole(shape, meta) for meta in operands):
         if all(map(is_contiguous, operands)):
             return row_major(shape)
         if is_dense(first) and all(meta.stride == first.stride for meta in operands):
             return first.stride
     return _filled(shape, _order(shape, [_spread(shape, meta) for meta in operands]))
+
+
+def _is_whole(shape: Sizes, meta: Meta) -> bool:
+    """Whether an operand that fits is repeated nowhere; sizes other than one have been found to agree."""
+    return len(meta.size) == len(shape) and all((n == 1) == (m == 1) for n, m in zip(meta.size, shape, strict=True))
 
 
 def _spread(shape: Sizes, meta: Meta) -> Sizes:
