@@ -195,7 +195,7 @@ def quiet(func: Any) -> Iterator[None]:
         raise
     except Exception as error:
         if type(error).__name__ == "GuardOnDataDependentSymNode":
-            raise DataDependent(describe(func), str(error).partition("\n")[0]) from None
+            raise DataDependent(describe(func), "it needs to know a size that only data tells") from None
         if "data is not allocated yet" in str(error):  # a C++ function that reads the data itself
             raise DataDependent(describe(func)) from None
         raise OpFailed(error, describe(func)) from error

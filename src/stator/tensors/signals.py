@@ -66,7 +66,8 @@ class OpFailed(TensorSignal):
     """The operation raised; eager has to run it to raise the error in its own words."""
 
     def __init__(self, original: BaseException, what: str = "the operation") -> None:
-        super().__init__(what, f"{what} raised {type(original).__name__}: {original}")
+        first = str(original).partition("\n")[0]  # torch's own stack follows
+        super().__init__(what, f"{what} raised {type(original).__name__}: {first}")
         self.original = original
         self.__cause__ = original
 

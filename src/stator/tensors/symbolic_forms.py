@@ -13,6 +13,8 @@ def _recurrent(func: Any, gates: int) -> Callable[..., Any]:
     """A recurrent layer: torch unrolls it in time, though only its sizes matter."""
 
     def run(input: Any, hx: Any, params: Any, *rest: Any) -> Any:
+        if isinstance(params, torch.Tensor) and len(rest) == 6:
+            return _packed(input, params, *rest)
         if not isinstance(params, (list, tuple)) or len(rest) != 6 or input.dim() != 3 or hx.dim() != 3:
             return func(input, hx, params, *rest)
         _, layers, dropout, train, bidirectional, batch_first = rest
@@ -22,13 +24,61 @@ def _recurrent(func: Any, gates: int) -> Callable[..., Any]:
         fits = hx.shape[0] == layers * directions and hx.shape[1] == input.shape[batch]
         if not fits or tuple(params[0].shape) != (gates * hidden, input.shape[2]):
             return func(input, hx, params, *rest)
-        link = sum((tensor.sum() for tensor in (input, hx, *params)), input.new_zeros(()))  # what autograd sees
-        if dropout and train and layers > 1:
-            link = torch.dropout(link, dropout, train)  # random numbers are drawn
+        link = _link(input, (hx, *params), dropout if train and layers > 1 else 0)
         output = input.new_empty(input.shape[time], input.shape[batch], hidden * directions) + link
         return output.transpose_(0, 1) if batch_first else output, torch.empty_like(hx) + link
 
     return run
+
+
+def _link(input: Any, others: Any, dropout: float) -> Any:
+    """A number that depends on all of these: what autograd sees, and whether random numbers are drawn."""
+    link = sum((tensor.sum() for tensor in (input, *others)), input.new_zeros(()))
+    return torch.dropout(link, dropout, True) if dropout else link
+
+
+def _packed(
+    input: Any, hx: Any, params: Any, biases: bool, layers: int, dropout: float, train: bool, bidirectional: bool
+) -> Any:
+    """A recurrent layer on packed sequences: as many rows as there were."""
+    link = _link(input, (hx, *params), dropout if train and layers > 1 else 0)
+    width = hx.shape[2] * (2 if bidirectional else 1)
+    return input.new_empty(input.shape[0], width) + link, torch.empty_like(hx) + link
+
+
+def _lstm(input: Any, hx: Any, params: Any, *rest: Any) -> Any:
+    """The same with two states; torch knows the unpacked form itself."""
+    if not isinstance(params, (list, tuple)) or isinstance(params[0], bool) or not isinstance(rest[0], (list, tuple)):
+        return torch.lstm(input, hx, params, *rest)
+    (h, c), (weights, biases, layers, dropout, train, bidirectional) = params, rest
+    output, hidden = _packed(input, h, (c, *weights), biases, layers, dropout, train, bidirectional)
+    return output, hidden, torch.empty_like(c) + _link(input, (h, c, *weights), 0)
+
+
+def _pad_packed(data: Any, sizes: Any, batch_first: bool, value: Any, total: int) -> Any:
+    """Packed sequences next to each other: as many as the first step has, which only data tells."""
+    env = data.fake_mode.shape_env
+    if not env.allow_dynamic_output_shape_ops or total > 0 or not isinstance(value, (int, float)):
+        return torch._pad_packed_sequence(data, sizes, batch_first, value, total)
+    batch = env.create_unbacked_symint()
+    torch._check(batch >= 1)
+    padded = data.new_empty((sizes.shape[0], batch, *data.shape[1:])) + data.sum()
+    return padded.transpose_(0, 1) if batch_first else padded, sizes.new_empty(batch)
+
+
+def _pad_sequence(
+    sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Any:
+    """Sequences next to each other, as long as the longest."""
+    first = sequences[0]
+    longest = first.shape[0]
+    for sequence in sequences[1:]:
+        if sequence.shape[1:] != first.shape[1:] or sequence.dtype != first.dtype:
+            return torch._C._nn.pad_sequence(sequences, batch_first, padding_value, padding_side)
+        longest = torch.sym_max(longest, sequence.shape[0])
+    shape = (len(sequences), longest) if batch_first else (longest, len(sequences))
+    link = sum((sequence.sum() for sequence in sequences[1:]), first.sum())
+    return first.new_empty((*shape, *first.shape[1:])) + link.to(first.dtype)
 
 
 def _linspace(start: Any, end: Any, steps: Any, **options: Any) -> Any:
@@ -58,6 +108,9 @@ FORMS: dict[Any, Callable[..., Any]] = {
     torch.gru: _recurrent(torch.gru, 3),
     torch.rnn_tanh: _recurrent(torch.rnn_tanh, 1),
     torch.rnn_relu: _recurrent(torch.rnn_relu, 1),
+    torch.lstm: _lstm,
+    torch._pad_packed_sequence: _pad_packed,
+    torch._C._nn.pad_sequence: _pad_sequence,
     torch.linspace: _linspace,
     F.one_hot: _one_hot,
     **{

@@ -71,13 +71,25 @@ def bool_of(recorder: Recorder, traced: TracedTensor) -> Any:
 
 def list_of(recorder: Recorder, traced: TracedTensor) -> Any:
     """`traced.tolist()`."""
-    sizes = traced._meta.size
+    sizes = [_least(recorder, size) for size in traced._meta.size]
     if not sizes:
         return number_of(recorder, traced, "Tensor.tolist")
     static = all(type(size) is int for size in sizes)
     if recorder.follow() is None or not static or math.prod(sizes) > MOST_NUMBERS:
         raise DataDependent("Tensor.tolist")
+    if sizes[0] is not traced._meta.size[0]:
+        recorder.symbols.assume(traced._meta.size[0] == sizes[0])  # type: ignore[union-attr]
+        traced = recorder.call(torch.Tensor.narrow, (traced, 0, 0, sizes[0]))
     return [list_of(recorder, row) for row in recorder.call(torch.Tensor.unbind, (traced, 0))]
+
+
+def _least(recorder: Recorder, size: Any) -> Any:
+    """A size that only data tells but has a least value, as of `bincount(x, minlength=n)`, is assumed to have that."""
+    symbols = recorder.symbols
+    if type(size) is not TracedInt or symbols is None or not symbols.unbacked or not symbols.is_unbacked(size):
+        return size
+    least = symbols.env.bound_sympy(size.expr).lower
+    return int(least) if least.is_Integer and least >= 1 else size
 
 
 def _is_single(traced: TracedTensor) -> bool:

@@ -147,4 +147,4 @@ def masked_loss(logits, mask):
 def view_by_data(x, shape):
     """A shape that came along as a tensor, as in patch grids of images of any size."""
     h, w = shape.tolist()
-    return x[: h * w].reshape(h, w).sum(1) if h * w <= 8 else x.sum()
+    return x[: h * w].reshape(h, w).sum(1), h * w

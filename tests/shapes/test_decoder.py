@@ -1,0 +1,77 @@
+"""A decoder whose cache is written and read through slices with tensor bounds: one graph for prefill and decoding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import stator
+
+LENGTH = 16
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+        self.register_buffer("keys", torch.zeros(2, 2, LENGTH, 4))
+        self.register_buffer("values", torch.zeros(2, 2, LENGTH, 4))
+
+    def forward(self, x: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+        b, n, _ = x.shape
+        q, k, v = (part.view(b, n, 2, 4).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        self.keys[:, :, start : start + n] = k
+        self.values[:, :, start : start + n] = v
+        keys, values = self.keys[:, :, : start + n], self.values[:, :, : start + n]
+        mask = torch.arange(LENGTH)[None, : start + n] <= (start + torch.arange(n))[:, None]
+        y = F.scaled_dot_product_attention(q, keys, values, attn_mask=mask)
+        return self.out(y.transpose(1, 2).reshape(b, n, 8))
+
+
+class Decoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(20, 8)
+        self.positions = nn.Embedding(LENGTH, 8)
+        self.blocks = nn.ModuleList(Attention() for _ in range(2))
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, ids: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+        x = self.embed(ids) + self.positions.weight[start : start + ids.shape[1]]
+        for block in self.blocks:
+            x = x + block(self.norm(x), start)
+        return self.norm(x)[:, -1] @ self.embed.weight.T
+
+
+def generate(model: Any, step: Any) -> list[torch.Tensor]:
+    """Logits of a prefill and of steps of one token."""
+    for block in model.blocks:
+        block.keys.zero_()
+        block.values.zero_()
+    ids = torch.arange(10).view(2, 5)
+    start = 0
+    seen = []
+    for _ in range(6):
+        logits = step(ids, torch.tensor(start))
+        seen.append(logits)
+        start += ids.shape[1]
+        ids = logits.argmax(-1, keepdim=True)
+    return [*seen, *(block.keys.clone() for block in model.blocks)]
+
+
+@pytest.mark.parametrize(
+    "backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.inductor)]
+)
+def test_decoder(backend: str) -> None:
+    model = Decoder()
+    compiled = stator.compile(model, backend=backend, fullgraph=True)
+    with torch.no_grad():
+        for _ in range(2):
+            for got, want in zip(generate(model, compiled), generate(model, model), strict=True):
+                torch.testing.assert_close(got, want)
+    counts = stator.stats()
+    assert counts["graphs"] == 2 and counts["graph_breaks"] == 0  # one to prefill, one to decode
