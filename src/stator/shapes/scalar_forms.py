@@ -24,6 +24,17 @@ def tensorised(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call
     return None
 
 
+def with_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+    """The call with a tensor that torch would read for the sake of `alpha=` or `value=`."""
+    name, value = next(((name, kwargs[name]) for name in ("alpha", "value") if name in kwargs), ("", None))
+    if not _is_tensor(value) or value._meta.size or value._meta.requires_grad or len(kwargs) != 1:
+        return None
+    op = OPS.get((func, "alpha") if name == "alpha" else func)
+    if op is None or op.parameters[len(args) :] != (name,):
+        return None
+    return op.function, (*args, value), {}
+
+
 def holds_floats(value: Any) -> bool:
     kind = type(value)
     return kind is TracedFloat or (kind in (list, tuple) and any(map(holds_floats, value)))
