@@ -157,7 +157,11 @@ def test_hooks_run():
         optimizer.register_step_post_hook(count)
         return optimizer
 
-    train(make, vary, step=step, )  # the count is a symbol too
+    train(
+        make,
+        vary,
+        step=step,
+    )  # the count is a symbol too
 
 
 def test_groups():
