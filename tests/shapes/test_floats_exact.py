@@ -24,7 +24,12 @@ ROWS = {
 }
 FLOATING = {
     "fill": lambda x, y, s: (x.clone().fill_(s), x.masked_fill(x > 0, s), torch.full_like(x, s), x.new_full((2,), s)),
-    "made": lambda x, y, s: (torch.tensor(s), torch.full((2, 3), s), torch.as_tensor(s), torch.tensor(s, dtype=x.dtype)),
+    "made": lambda x, y, s: (
+        torch.tensor(s),
+        torch.full((2, 3), s),
+        torch.as_tensor(s),
+        torch.tensor(s, dtype=x.dtype),
+    ),
     "alpha": lambda x, y, s: (x.add(y, alpha=s), torch.sub(x, y, alpha=s), x.sub(y, alpha=-s)),
     "fused": lambda x, y, s: (x.addcmul(y, y, value=s), torch.addcdiv(x, y, x, value=s)),
     "lerp": lambda x, y, s: (x.lerp(y, s), torch.lerp(x, y, weight=s)),

@@ -153,7 +153,7 @@ class Assembly:
         """The name of a number that is read from tensors."""
         if not self.read_from:
             self.read_from = [self.load(self.host.records[id(tensor)].path) for tensor in self.small]
-        return f"r[{reading.index}]"
+        return f"r[{reading.place}]"
 
     def literal(self, value: Any) -> str:
         return f"({value!r})" if value - value == 0 else f"float('{value}')"

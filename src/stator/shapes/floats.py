@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 
@@ -24,7 +24,7 @@ from stator.shapes.scalar import TracedInt
 class Reading(NamedTuple):
     """A number that is read from small tensors before the graph runs: the n-th of them."""
 
-    index: int
+    place: int
 
 
 class FromData:
@@ -274,11 +274,11 @@ def _native(name: str) -> None:
 
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     _arithmetic(_name)
-for _name, _function in (("neg", operator.neg), ("abs", abs)):
+for _name, _function in cast(Any, (("neg", operator.neg), ("abs", abs))):
     setattr(TracedFloat, f"__{_name}__", lambda self, function=_function: calculated(function, self))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     _comparison(_name)
-for _name, _function in (("floor", math.floor), ("ceil", math.ceil), ("trunc", int)):
+for _name, _function in cast(Any, (("floor", math.floor), ("ceil", math.ceil), ("trunc", int))):
     setattr(TracedFloat, f"__{_name}__", lambda self, function=_function: whole(function, self))
 for _name in (
     "__float__", "__str__", "__repr__", "__format__", "__divmod__", "__rdivmod__", "is_integer", "as_integer_ratio",
@@ -291,48 +291,11 @@ for _name in (
 
 
 # Functions of floats that give a float.
-MATH = frozenset(
-    getattr(math, name)
-    for name in (
-        "acos",
-        "acosh",
-        "asin",
-        "asinh",
-        "atan",
-        "atan2",
-        "atanh",
-        "cbrt",
-        "copysign",
-        "cos",
-        "cosh",
-        "degrees",
-        "erf",
-        "erfc",
-        "exp",
-        "exp2",
-        "expm1",
-        "fabs",
-        "fmod",
-        "gamma",
-        "hypot",
-        "ldexp",
-        "lgamma",
-        "log",
-        "log10",
-        "log1p",
-        "log2",
-        "nextafter",
-        "pow",
-        "radians",
-        "remainder",
-        "sin",
-        "sinh",
-        "sqrt",
-        "tan",
-        "tanh",
-        "ulp",
-    )  # fmt: skip
-)
+_MATH = """
+acos acosh asin asinh atan atan2 atanh cbrt copysign cos cosh degrees erf erfc exp exp2 expm1 fabs fmod gamma hypot
+ldexp lgamma log log10 log1p log2 nextafter pow radians remainder sin sinh sqrt tan tanh ulp
+"""
+MATH = frozenset(getattr(math, name) for name in _MATH.split())
 
 
 def is_nan(number: TracedFloat) -> bool:

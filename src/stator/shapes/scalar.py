@@ -75,6 +75,9 @@ class TracedInt(torch.SymInt):
             return _calculated(operator.pow, self, other)
         return pow(self.decay(), *(number(part) for part in (other, modulus) if part is not None))
 
+    def __rpow__(self, other: Any, modulus: Any = None) -> Any:
+        return _calculated(operator.pow, other, self) if modulus is None else NotImplemented
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Only C code that tells types apart gets here."""
         self.symbols.doubt = "a symbolic int was taken apart by C code"
@@ -247,7 +250,6 @@ def _itself(name: str) -> None:
 for _name in ("add", "sub", "mul", "floordiv", "mod"):
     _arithmetic(_name)
 _division("truediv")
-setattr(TracedInt, "__rpow__", lambda self, other: _calculated(operator.pow, other, self))
 for _name in ("lshift", "rshift", "and_", "or_", "xor"):
     _constant(_name)
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):

@@ -24,6 +24,18 @@ def tensorised(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call
     return None
 
 
+def with_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+    """The call with a tensor that torch would read for the sake of `alpha=` or `value=`."""
+    name = "alpha" if "alpha" in kwargs else "value"
+    value: Any = kwargs.get(name)
+    if not _is_tensor(value) or value._meta.size or value._meta.requires_grad or len(kwargs) != 1:
+        return None
+    op = OPS.get((func, "alpha") if name == "alpha" else func)
+    if op is None or op.parameters[len(args) :] != (name,):
+        return None
+    return op.function, (*args, value), {}
+
+
 def holds_floats(value: Any) -> bool:
     kind = type(value)
     return kind is TracedFloat or (kind in (list, tuple) and any(map(holds_floats, value)))
@@ -122,7 +134,12 @@ def _reciprocal(func: Any, args: Any, kwargs: Any) -> Call | None:
 def _scaled(func: Any, args: Any, kwargs: Any) -> Call | None:
     """`x.add(y, alpha=s)` as `x.addcmul(y, s)`, which rounds once as well."""
     number = kwargs.get("alpha")
-    if kwargs.keys() != {"alpha"} or type(number) is not TracedFloat or len(args) != 2 or not all(map(_is_tensor, args)):
+    if (
+        kwargs.keys() != {"alpha"}
+        or type(number) is not TracedFloat
+        or len(args) != 2
+        or not all(map(_is_tensor, args))
+    ):
         return None
     dtype = args[0]._meta.dtype
     if dtype not in (torch.float32, torch.float64) or args[1]._meta.dtype is not dtype:
@@ -156,11 +173,11 @@ def _weighted(func: Any, args: Any, kwargs: Any) -> Call | None:
 
 def _filled(func: Any, args: Any, kwargs: Any) -> Call | None:
     """Operations that cast the number to the dtype of the tensor."""
-    if kwargs.keys() - {"value"} or type([*args, *kwargs.values()][-1]) is not TracedFloat or not _is_tensor(args[0]):
+    given = [*args, *kwargs.values()]
+    if kwargs.keys() - {"value"} or type(given[-1]) is not TracedFloat or not _is_tensor(given[0]):
         return None
-    *rest, number = [*args, *kwargs.values()]
-    dtype = args[0]._meta.dtype
-    return (func, (*rest, number.tensor(dtype)), {}) if dtype.is_floating_point else None
+    dtype = given[0]._meta.dtype
+    return (func, (*given[:-1], given[-1].tensor(dtype)), {}) if dtype.is_floating_point else None
 
 
 def _chosen(func: Any, args: Any, kwargs: Any) -> Call | None:
@@ -249,13 +266,14 @@ _PLAIN = (
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "greater", "greater_equal", "less", "less_equal", "not_equal")
 _ALIASES = {
     "__add__": "add", "__radd__": "add", "__iadd__": "add_", "__sub__": "sub", "__isub__": "sub_", "__mul__": "mul",
-    "__rmul__": "mul", "__imul__": "mul_", "__truediv__": "div", "__itruediv__": "div_", "__mod__": "remainder", "__floordiv__": "floor_divide",
+    "__rmul__": "mul", "__imul__": "mul_", "__truediv__": "div", "__itruediv__": "div_", "__mod__": "remainder",
+    "__floordiv__": "floor_divide",
     "__pow__": "pow", "__ipow__": "pow_", "subtract": "sub", "subtract_": "sub_", "multiply": "mul",
     "multiply_": "mul_", "divide": "div", "divide_": "div_", "true_divide": "div", "true_divide_": "div_",
 }  # fmt: skip
 _OPERATOR_ALIASES = {
-    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder", "pow": "pow", "iadd": "add_",
-    "isub": "sub_", "imul": "mul_", "itruediv": "div_", "ipow": "pow_",
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder",
+    "pow": "pow", "iadd": "add_", "isub": "sub_", "imul": "mul_", "itruediv": "div_", "ipow": "pow_",
 }  # fmt: skip
 
 

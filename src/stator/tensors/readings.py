@@ -129,7 +129,7 @@ def run(node: fx.Node, values: dict[fx.Node, Any]) -> Any:
     args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
     if node.op == "call_method":
         return getattr(args[0], str(node.target))(*args[1:], **kwargs)
-    return node.target(*args, **kwargs)  # type: ignore[operator]
+    return node.target(*args, **kwargs)
 
 
 FLOATS = frozenset({torch.float32, torch.float64, torch.float16, torch.bfloat16})

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from stator.shapes.expressions import Nodes, fold
 from stator.shapes.polynomial import Polynomial
 from stator.shapes.scalar import number
-from stator.shapes.scalar_forms import tensorised
+from stator.shapes.scalar_forms import tensorised, with_tensor
 from stator.shapes.symbols import Symbols
 from stator.tensors import attributes, bindings, data, finish, indexing, inputs
 from stator.tensors import data_dependent as data_dependent  # registers its rows
@@ -49,7 +49,7 @@ from stator.tensors.targets import KINDS, Target, as_operator, safe_name, target
 from stator.tensors.traced import Storage, TracedTensor, current, make, make_view
 
 Location = Callable[[], Any]
-
+NUMBERS = ("alpha", "value")  # arguments that take a number, for which torch reads a tensor
 
 INDEXING: dict[Any, Callable[..., Any]] = {operator.getitem: indexing.get, operator.setitem: indexing.put}
 
@@ -288,7 +288,10 @@ class Recorder:
         target = target_of(func)
         if target is None:
             target, args = self._bound(func, args)
-        if self.has_floats and (form := tensorised(target.func, args, kwargs or {})) is not None:
+        form = tensorised(target.func, args, kwargs or {}) if self.has_floats else None
+        if form is None and kwargs and len(kwargs) == 1 and not kwargs.keys().isdisjoint(NUMBERS):
+            form = with_tensor(target.func, args, kwargs)
+        if form is not None:
             found = target_of(form[0])
             assert found is not None
             return self.record(found, *form[1:])
