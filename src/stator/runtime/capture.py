@@ -246,8 +246,6 @@ class Capture:
         owner: Any = None,
         stop: Place | None = None,
         watched: Any = (),
-        light: frozenset[Path] = frozenset(),  # containers that must be read item by item
-        whole: frozenset[Path] = frozenset(),  # containers and iterators that cannot be
         learned: Learned | None = None,
         unbacked: bool = True,  # numbers that only data tells may be symbols
     ) -> None:
@@ -262,12 +260,13 @@ class Capture:
         self.generators: list[Any] = []  # weak references to those the program made
         self.instances: set[int] = set()  # addresses of objects with `__del__` that it made
         self.unbacked = unbacked
+        learned = Learned() if learned is None else learned
         self.host = self.make_host(learned)
         self.symbolic = False  # whether it had symbolic numbers
         self.from_data = False  # whether it had such that only data tells
-        if learned is not None and not options.fullgraph:
+        if not options.fullgraph:
             self.host.varying = learned
-        self.host.light_paths, self.host.whole_paths = light, whole
+        self.host.light_paths, self.host.whole_paths = learned.light, learned.whole
         self.host.locks_break = not locks.LOCK_TYPES.isdisjoint(watched)
         self.guards = self.host.guards
         self.classes = self.host.classes
