@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import time
 import types
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import torch
 
 import stator
 from stator import _frames
+from stator._entry import mortal
 from stator.emit.emitter import Emitter
 from stator.emit.plan import CannotRebuild, Source
 from stator.errors import InternalError, StatorError, Unsupported, unsupported
@@ -414,7 +416,9 @@ class Capture:
         repeats = graph is not None and host.recorder.repeatable and not host.locks
         emitter = assembly.write(graph, inputs, start, start if repeats else None)
         returned = outcome(emitter, result, going_on)
-        params = [f"l{i}" for i in range(len(assembly.loads))]
+        short_lived = emitter.give_up(is_short_lived)
+        loads = [*assembly.loads, *map(paths.const, short_lived.values())]
+        params = [*(f"l{i}" for i in range(len(assembly.loads))), *short_lived]
         name = self.name if self.name.isidentifier() else "entry"
         function = emitter.function(name, params, returned)
         if host.symbols is not None:
@@ -425,7 +429,7 @@ class Capture:
         guards = self.guards
         events.emit("guards", name=name, count=len(guards), text=lambda: "\n".join(guards.describe([])))
         events.emit("code", name=name, text=lambda: str(vars(function)["__stator_source__"]))
-        return Entry(guards, self.classes, list(assembly.loads), function)
+        return Entry(guards, self.classes, loads, function)
 
     def compile_graph(self, assembly: Assembly) -> tuple[Any, list[str]]:
         """The graph through the backend, and the loads it takes; None if there is nothing to compute."""
@@ -464,6 +468,19 @@ class Capture:
         if written and options.backend != "eager":
             function = guarded(function, eager_callable(module), written)
         return function, loads
+
+
+QUALNAME: Any = type.__dict__["__qualname__"]
+
+
+def is_short_lived(obj: Any) -> bool:
+    """Whether an entry function should not keep this alive: a class that no module has under its name."""
+    if not isinstance(obj, type) or not mortal(obj):
+        return False
+    found: Any = sys.modules.get(_frames.class_dict(obj).get("__module__", ""))
+    for name in QUALNAME.__get__(obj).split("."):
+        found = getattr(found, "__dict__", {}).get(name)
+    return found is not obj
 
 
 def outcome(emitter: Emitter, result: Any, going_on: GoingOn | None) -> Source:
