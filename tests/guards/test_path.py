@@ -7,8 +7,10 @@ import operator
 import sys
 import weakref
 
+import pytest
+
 from stator.guards import arg, const
-from stator.guards.path import ATTR, Path
+from stator.guards.path import ATTR, Missing, Path
 
 
 def test_equal_paths_are_one_object() -> None:
@@ -20,16 +22,32 @@ def test_equal_paths_are_one_object() -> None:
     assert arg(0).entry("x") is not arg(0).attr("x")
 
 
-def test_paths_do_not_outlive_their_use() -> None:
+def test_paths_do_not_keep_what_can_die() -> None:
     class Thing:
         pass
 
     thing = Thing()
-    path = const(thing).attr("x").item(0)
+    root = const(thing)
+    path = root.attr("x").item(0)
     seen = weakref.ref(thing)
+    assert const(thing) is root and root.load(()) is thing
+    address = id(thing)
     del thing
     gc.collect()
-    assert seen() is not None and path.describe().endswith(".x[0]")
+    assert seen() is None and path.describe() == "something that is gone.x[0]"
+    with pytest.raises(Missing):
+        root.load(())
+    others = [Thing() for _ in range(100)]
+    assert all(const(other) is not root for other in others), address in map(id, others)
+
+
+def test_paths_keep_what_cannot_tell() -> None:
+    inner = {1}
+    path = const([inner]).item(0)
+    seen = weakref.ref(inner)
+    del inner
+    gc.collect()
+    assert seen() is not None and path.load(()) == {1}
     del path
     gc.collect()
     assert seen() is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import weakref
 from collections.abc import Callable
 from functools import lru_cache
 from types import CodeType
@@ -31,7 +32,6 @@ class CodeInfo:
         "argcount",
         "careful",
         "cells",
-        "code",
         "fast",
         "first_free",
         "locals_at",
@@ -39,13 +39,14 @@ class CodeInfo:
         "ops",
         "prefix",
         "protected",
+        "reference",
         "settling",
         "silent",
         "slots",
     )
 
-    def __init__(self, code: CodeType, handlers: dict[str, Handler]) -> None:
-        self.code = code
+    def __init__(self, code: CodeType, handlers: dict[str, Handler], died: Callable[[Any], Any] | None = None) -> None:
+        self.reference = weakref.ref(code, died)  # weak: this lives as long as the code object, not the other way round
         self.slots = (
             code.co_varnames + tuple(n for n in code.co_cellvars if n not in code.co_varnames) + code.co_freevars
         )
@@ -68,6 +69,12 @@ class CodeInfo:
             for name, arg, following in decoded
         ]
 
+    @property
+    def code(self) -> CodeType:
+        code = self.reference()
+        assert code is not None, "whoever asks runs it"
+        return code
+
     def handler(self, unit: int) -> Protected | None:
         """The innermost protected range that holds the instruction."""
         for row in self.protected:
@@ -76,10 +83,13 @@ class CodeInfo:
         return None
 
 
-@lru_cache(1024)
 def units(code: CodeType) -> list[tuple[str, int, int]]:
     """(name, argument, next unit) for each code unit; prefixes and caches stand for the instruction they belong to."""
-    raw = code.co_code
+    return _units(code.co_code)
+
+
+@lru_cache(1024)
+def _units(raw: bytes) -> list[tuple[str, int, int]]:
     result: list[tuple[str, int, int]] = []
     pending, extended = 0, 0
     count = len(raw) // 2

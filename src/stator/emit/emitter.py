@@ -106,6 +106,13 @@ class Emitter:
             raise ValueError(f"parameters have the names of constants: {', '.join(sorted(clash))}")
         return compile_function(name, params, self._body.render(text), dict(self._namespace), label or name)
 
+    def give_up(self, which: Callable[[Any], bool]) -> dict[str, Any]:
+        """Constants that the function is to take as parameters instead, by name."""
+        given = {name: obj for name, obj in self._namespace.items() if which(obj)}
+        for name in given:
+            del self._namespace[name]
+        return given
+
     # What recipes ask.
 
     def resolved(self, obj: object) -> bool:

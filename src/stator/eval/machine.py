@@ -17,14 +17,15 @@ from stator.eval.opcodes import OPCODES
 from stator.eval.settling import settling_ops
 from stator.frame import RERAISED, RETURN, UNBOUND, Frame, Raised
 
-_infos: dict[int, CodeInfo] = {}
+_infos: dict[int, CodeInfo] = {}  # by address, for as long as the code object lives
 
 
 def code_info(code: CodeType) -> CodeInfo:
     """Decoded form of a code object, kept by identity."""
-    info = _infos.get(id(code))
+    address = id(code)
+    info = _infos.get(address)
     if info is None:
-        info = _infos[id(code)] = CodeInfo(code, OPCODES)
+        info = _infos[address] = CodeInfo(code, OPCODES, lambda _: _infos.pop(address, None))
     return info
 
 

@@ -19,6 +19,10 @@ class LazyContext(TracingContext):
         self._fake_mode = fake_mode
         super().__init__(fake_mode)
 
+    def forget_inputs(self) -> None:
+        """AOTAutograd keeps the context for as long as its code lives: that must not keep the inputs alive."""
+        self._inputs = ()
+
     @property
     def fake_mode(self) -> Any:
         if self._fake_mode is None:
@@ -45,7 +49,10 @@ def compiling(inputs: Sequence[Any], fake_mode: Any = None) -> Iterator[TracingC
     """Runs a backend in a tracing context, without torch-function modes of ours in the way."""
     context = LazyContext(inputs, fake_mode)
     with tracing(context):
-        yield context
+        try:
+            yield context
+        finally:
+            context.forget_inputs()
 
 
 @contextmanager

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
@@ -62,7 +64,7 @@ Subscriber = Callable[[Event], None]
 _lock = threading.RLock()  # a signal handler may come back here
 _buffer: deque[Event] = deque(maxlen=CAPACITY)
 _counts: dict[str, int] = {}
-_codes: dict[int, CodeType] = {}  # by identity: equal code objects of two functions are two
+_codes: dict[int, weakref.ref[CodeType]] = {}  # by identity: equal code objects of two functions are two
 _subscribers: dict[str | None, tuple[Subscriber, ...]] = {}  # None: every kind
 
 
@@ -73,10 +75,14 @@ def emit(kind: str, **fields: Any) -> None:
         _counts[kind] = _counts.get(kind, 0) + 1
         _buffer.append(_plain(event))
         if kind == "capture" and (code := fields.get("code")) is not None:
-            _codes[id(code)] = code
+            _codes[id(code)] = weakref.ref(code, partial(_forget, id(code)))
     if _subscribers:
         for subscriber in _subscribers.get(kind, ()) + _subscribers.get(None, ()):
             subscriber(event)
+
+
+def _forget(address: int, _: Any) -> None:
+    _codes.pop(address, None)
 
 
 def _plain(event: Event) -> Event:
@@ -151,7 +157,7 @@ def stats() -> dict[str, Any]:
     """Counts since the last reset, and the code objects that were captured."""
     with _lock:
         counts = {row.counter: _counts.get(kind, 0) for kind, row in KINDS.items() if row.counter}
-        return {**counts, "captured_codes": list(_codes.values())}
+        return {**counts, "captured_codes": [code for kept in _codes.values() if (code := kept()) is not None]}
 
 
 def reset() -> None:

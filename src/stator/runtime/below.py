@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sysconfig
+import weakref
 from collections.abc import Callable
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -50,11 +52,15 @@ class Below(dict[int, Any]):
     def __init__(self, make: Callable[[CodeType], Any]) -> None:
         super().__init__()
         self.make = make
-        self.kept: list[CodeType] = []  # their addresses are keys
+        self.kept: dict[int, weakref.ref[CodeType]] = {}  # for each key: takes it out when the code object dies
 
     def decide(self, code: CodeType) -> Any:
-        self.kept.append(code)
+        self.kept[id(code)] = weakref.ref(code, partial(self.forget, id(code)))
         return self.make(code) if may_work(code) else None
+
+    def forget(self, address: int, _: Any) -> None:
+        self.pop(address, None)
+        self.kept.pop(address, None)
 
     def clear(self) -> None:
         super().clear()

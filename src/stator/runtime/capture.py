@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import time
 import types
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import torch
 
 import stator
 from stator import _frames
+from stator._entry import mortal
 from stator.emit.emitter import Emitter
 from stator.emit.plan import CannotRebuild, Source
 from stator.errors import InternalError, StatorError, Unsupported, unsupported
@@ -246,8 +248,6 @@ class Capture:
         owner: Any = None,
         stop: Place | None = None,
         watched: Any = (),
-        light: frozenset[Path] = frozenset(),  # containers that must be read item by item
-        whole: frozenset[Path] = frozenset(),  # containers and iterators that cannot be
         learned: Learned | None = None,
         unbacked: bool = True,  # numbers that only data tells may be symbols
     ) -> None:
@@ -262,12 +262,13 @@ class Capture:
         self.generators: list[Any] = []  # weak references to those the program made
         self.instances: set[int] = set()  # addresses of objects with `__del__` that it made
         self.unbacked = unbacked
+        learned = Learned() if learned is None else learned
         self.host = self.make_host(learned)
         self.symbolic = False  # whether it had symbolic numbers
         self.from_data = False  # whether it had such that only data tells
-        if learned is not None and not options.fullgraph:
+        if not options.fullgraph:
             self.host.varying = learned
-        self.host.light_paths, self.host.whole_paths = light, whole
+        self.host.light_paths, self.host.whole_paths = learned.light, learned.whole
         self.host.locks_break = not locks.LOCK_TYPES.isdisjoint(watched)
         self.guards = self.host.guards
         self.classes = self.host.classes
@@ -415,7 +416,9 @@ class Capture:
         again = self.rerun(start) if graph is not None and host.recorder.repeatable and not host.locks else None
         emitter = assembly.write(graph, inputs, start, again)
         returned = outcome(emitter, result, going_on)
-        params = [f"l{i}" for i in range(len(assembly.loads))]
+        short_lived = emitter.give_up(is_short_lived)
+        loads = [*assembly.loads, *map(paths.const, short_lived.values())]
+        params = [*(f"l{i}" for i in range(len(assembly.loads))), *short_lived]
         name = self.name if self.name.isidentifier() else "entry"
         function = emitter.function(name, params, returned)
         if host.symbols is not None:
@@ -426,7 +429,7 @@ class Capture:
         guards = self.guards
         events.emit("guards", name=name, count=len(guards), text=lambda: "\n".join(guards.describe([])))
         events.emit("code", name=name, text=lambda: str(vars(function)["__stator_source__"]))
-        return Entry(guards, self.classes, list(assembly.loads), function)
+        return Entry(guards, self.classes, loads, function)
 
     def rerun(self, start: Rerun) -> Rerun | None:
         """What runs the call when the graph fails; None if nobody can tell what it has written by then."""
@@ -476,6 +479,17 @@ class Capture:
 
 
 IN_ORDER = ("eager", "aot_eager")  # backends that write to inputs when the program does, or at the end
+QUALNAME: Any = type.__dict__["__qualname__"]
+
+
+def is_short_lived(obj: Any) -> bool:
+    """Whether an entry function should not keep this alive: a class that no module has under its name."""
+    if not isinstance(obj, type) or not mortal(obj):
+        return False
+    found: Any = sys.modules.get(_frames.class_dict(obj).get("__module__", ""))
+    for name in QUALNAME.__get__(obj).split("."):
+        found = getattr(found, "__dict__", {}).get(name)
+    return found is not obj
 
 
 def outcome(emitter: Emitter, result: Any, going_on: GoingOn | None) -> Source:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from stator import _frames
 from stator._frames import UNBOUND
@@ -19,41 +21,56 @@ CALL_RESULTS = {"CALL": 0, "CALL_FUNCTION_EX": 0, "LOAD_ATTR": 1}  # values stil
 
 
 class Origin(NamedTuple):
-    """Where the code of a resumed frame comes from."""
+    """Where code of stator's own making comes from; kept for as long as that lives."""
 
-    made: CodeType
+    made: weakref.ref[CodeType]
     code: CodeType
-    prefix: int  # units in front of the original body
-    caller: int | None  # the instruction that the call in the prefix stands for
+    prefix: int = 0  # units in front of the original body
+    caller: int | None = None  # the instruction that the call in the prefix stands for
+    resumed: bool = False  # it goes on where the original was, rather than execute one instruction of it
 
 
-_made: dict[tuple[Any, ...], CodeType] = {}  # one code object per place, bounded by the text of the program
-_origins: dict[int, Origin] = {}
+_made: WeakValueDictionary[tuple[Any, ...], CodeType] = WeakValueDictionary()  # one code object per place
+_origins: dict[int, Origin] = {}  # by address
+
+
+def note_origin(made: CodeType, key: tuple[Any, ...], *origin: Any) -> CodeType:
+    """Remembers what was made; it keeps the original alive, whose address is in the key."""
+    address = id(made)
+    reference = weakref.ref(made, lambda _: _origins.pop(address, None))
+    _origins[address] = Origin(reference, *origin)
+    _made[key] = made
+    return made
 
 
 def resumed_code(code: CodeType, unit: int, layout: Layout, caller: int | None) -> CodeType:
     key = (id(code), "resumed", unit, layout, caller)
-    if key not in _made:
-        code_info(code)  # keeps it alive
+    found = _made.get(key)
+    if found is None:
         made, prefix = resume.resumed(code, unit, layout, caller)
-        _made[key] = made
-        _origins[id(made)] = Origin(made, code, prefix, caller)
+        found = note_origin(made, key, code, prefix, caller, True)
         code_info(made).prefix = prefix
-    return _made[key]
+    return found
 
 
 def native_code(kind: Callable[..., CodeType], code: CodeType, unit: int, layout: Layout, level: int) -> CodeType:
     key = (id(code), kind.__name__, unit, layout, level)
-    if key not in _made:
-        code_info(code)
-        _made[key] = made = kind(code, unit, layout, level)
-        _frames.mark_code(made, _frames.TRANSPARENT)
-    return _made[key]
+    found = _made.get(key)
+    if found is None:
+        found = note_origin(kind(code, unit, layout, level), key, code)
+        _frames.mark_code(found, _frames.TRANSPARENT)
+    return found
+
+
+def resumed_from(code: CodeType) -> Origin | None:
+    """What a resumed frame's code was made from; None for all other code."""
+    known = _origins.get(id(code))
+    return known if known is not None and known.resumed else None
 
 
 def origin_of(code: CodeType, unit: int) -> tuple[CodeType, int]:
     """The user's code and the instruction in it that a place in a resumed frame stands for."""
-    known = _origins.get(id(code))
+    known = resumed_from(code)
     if known is None:
         return code, unit
     if unit >= known.prefix:
@@ -64,7 +81,7 @@ def origin_of(code: CodeType, unit: int) -> tuple[CodeType, int]:
 
 
 def is_resumed(code: CodeType) -> bool:
-    return id(code) in _origins
+    return resumed_from(code) is not None
 
 
 class FrameState:
@@ -283,7 +300,7 @@ def break_place(places: Sequence[Place]) -> Place | None:
             break
         direct.append(place)
     for place in reversed(direct[:MOST_FRAMES]):
-        known = _origins.get(id(place.code))
+        known = resumed_from(place.code)
         code, unit = (place.code, place.unit) if known is None else (known.code, place.unit - known.prefix)
         if unit >= 0 and resume.can_run_alone(code, unit):
             return place

@@ -1,6 +1,7 @@
 """What a session has learned from guards that failed: which values differ from call to call.
 
-The next capture asks before it makes a constant of a value. One row per check tells what a failure teaches.
+The next capture asks before it makes a constant of a value, and before it guards all of a container. One row per check
+tells what a failure teaches.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from stator.guards.check import EQ, IS, TENSOR
-from stator.guards.guardset import GuardSet
-from stator.guards.path import Missing, Path
+from stator.guards.check import EQ, IS, KEYS, LEN, TENSOR
+from stator.guards.guardset import Failure, GuardSet
+from stator.guards.path import ITEM, ITERAT, KEY, KEYAT, SEQ, Missing, Path
 from stator.guards.tensor_spec import TensorSpec
 from stator.shapes.profile import Name, current, name_of
 
 Lesson = tuple[Path, str, int]  # where, kind, detail
+ITEMS = frozenset({ITEM, KEY, SEQ, KEYAT, ITERAT})
 
 
 class Learned:
@@ -22,6 +24,8 @@ class Learned:
 
     def __init__(self, function: Any = None) -> None:
         self.lessons: set[Lesson] = set()
+        self.light: set[Path] = set()  # containers whose contents kept changing: to be read item by item
+        self.whole: set[Path] = set()  # containers and iterators that cannot be
         self.name = name_of(function)
 
     def __bool__(self) -> bool:
@@ -36,6 +40,17 @@ class Learned:
     def _names(self) -> set[Name] | None:
         profile = current()
         return None if profile is None else profile.names.get(self.name)
+
+    def look(self, failures: Iterable[Failure]) -> None:
+        """Containers on the way to what changed: in the next capture only what is read of them gets guarded."""
+        for failure in failures:
+            at = failure.path
+            if at is not None and failure.check in (LEN, KEYS):
+                self.light.add(at)
+            while at is not None:
+                if at.accessor in ITEMS and at.parent is not None:
+                    self.light.add(at.parent)
+                at = at.parent
 
     def mourn(self, guards: GuardSet) -> None:
         """Objects that died will be others next time."""
@@ -80,6 +95,7 @@ def _numbers(before: Any, value: Any) -> Iterable[tuple[str, int]]:
 
 
 _NUMBERS: dict[type, str] = {int: "int", float: "float", tuple: "contents"}
+
 
 def _identities(before: Any, value: Any) -> Iterable[tuple[str, int]]:
     """Objects that can only be told apart: one kind, another one on each call."""

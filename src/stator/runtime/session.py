@@ -11,15 +11,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import CodeType, FrameType
 from typing import Any
+from weakref import WeakValueDictionary
 
 from stator import _entry, _frames
 from stator.control.breaking import breaks_are_errors
 from stator.control.stance import may_compile
 from stator.errors import Again, ConstraintViolation, RecompileLimit, StatorError, Unsupported
 from stator.eval.machine import Place
-from stator.guards.check import KEYS, LEN
 from stator.guards.guardset import Failure
-from stator.guards.path import ITEM, ITERAT, KEY, KEYAT, SEQ, Path
 from stator.options import Options
 from stator.report import events
 from stator.runtime.below import Below
@@ -48,22 +47,6 @@ def reset() -> None:
         session.reset()
 
 
-ITEMS = frozenset({ITEM, KEY, SEQ, KEYAT, ITERAT})
-
-
-def containers(failure: Failure) -> set[Path]:
-    """Containers on the way to what changed: in the next capture only what is read of them gets guarded."""
-    found: set[Path] = set()
-    at = failure.path
-    if at is not None and failure.check in (LEN, KEYS):
-        found.add(at)
-    while at is not None:
-        if at.accessor in ITEMS and at.parent is not None:
-            found.add(at.parent)
-        at = at.parent
-    return found
-
-
 def warn(text: str) -> None:
     """A warning; where warnings are errors it is logged, as the program has done nothing wrong."""
     try:
@@ -82,9 +65,8 @@ class Cache:
         self.entries: list[Entry] = []
         self.captures = 0  # entries ever made, also those that were dropped
         self.given_up = False  # too many of them: CPython runs what no entry fits
+        self.worthwhile = False  # whether there was something to compile
         self.warned = False
-        self.light: frozenset[Path] = frozenset()  # containers whose contents kept changing
-        self.whole: frozenset[Path] = frozenset()  # what cannot be read item by item
         self.learned = Learned(function)
 
     def reset(self) -> None:
@@ -92,8 +74,7 @@ class Cache:
         self.compiled.clear()
         self.entries.clear()
         self.captures = 0
-        self.given_up = self.warned = False
-        self.light = self.whole = frozenset()
+        self.given_up = self.warned = self.worthwhile = False
         self.learned = Learned(self.function)
 
     def sweep(self) -> None:
@@ -166,8 +147,8 @@ class Cache:
         """Report why; after too many compilations: say which guards kept failing, once."""
         options, failures = self.session.options, self.failures(call)
         reasons = [failure.sentence for failure in failures]
-        self.light |= {path for failure in failures for path in containers(failure)}
         if len(self.entries) < options.recompile_limit and self.captures < MOST_CAPTURES * options.recompile_limit:
+            self.learned.look(failures)
             for entry in self.entries:
                 self.learned.observe(entry.guards, call.values)
             events.emit("recompile", code=call.code, reasons=reasons)
@@ -180,7 +161,7 @@ class Cache:
             raise error
         self.given_up = True
         events.emit("skip", code=call.code, **error.report())
-        if not self.warned and any(entry.captured for entry in self.entries):
+        if not self.warned and self.worthwhile:
             self.warned = True
             warn(f"stator runs this function eagerly from now on: {text}")
         return False
@@ -192,10 +173,11 @@ class Cache:
             try:
                 entry = self.attempt(call)
             except Again as again:
-                self.whole |= {again.path}
+                self.learned.whole.add(again.path)
         self.compiled.append(entry.program, entry.function)
         self.entries.append(entry)
         self.captures += 1
+        self.worthwhile = self.worthwhile or entry.captured
         return entry
 
     def attempt(self, call: Call) -> Entry:
@@ -247,7 +229,7 @@ class Cache:
     ) -> Capture:
         options = replace(self.session.options, dynamic=False) if constants else self.session.options
         owner, unbacked = self.session.below, unbacked and not constants
-        return Capture(call, options, owner, stop, watched, self.light, self.whole, self.learned, unbacked)
+        return Capture(call, options, owner, stop, watched, self.learned, unbacked)
 
     def until_break(self, capture: Capture, error: StatorError) -> Entry:
         """Capture again, up to the instruction that cannot be; CPython runs what has no such place."""
@@ -325,7 +307,10 @@ class ResumedCache(Cache):
 
 
 class BoundCache(Cache):
-    """The entries of one code object whose frames CPython starts below a break."""
+    """The entries of one code object whose frames CPython starts below a break; it does not keep it alive."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session, None)
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Call:
         return BoundCall(args)
@@ -342,7 +327,7 @@ class Session(Cache):
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         self.options = options
         self.lock = threading.RLock()
-        self.continuations: dict[tuple[Any, ...], ResumedCache] = {}
+        self.continuations: WeakValueDictionary[tuple[Any, ...], ResumedCache] = WeakValueDictionary()
         self.below = Below(self.frames_of)
         super().__init__(self, function)
         functools.update_wrapper(self.compiled, function)
@@ -356,10 +341,10 @@ class Session(Cache):
 
     def frames_of(self, code: CodeType) -> Any:
         """What takes frames of a code object below a break; None: CPython does."""
-        return None if code is code_of(self.function) or is_resumed(code) else BoundCache(self, code).compiled
+        return None if code is code_of(self.function) or is_resumed(code) else BoundCache(self).compiled
 
     def continuation(self, key: tuple[Any, ...], make: Callable[[], Continuation]) -> Any:
-        """The compiled form of what goes on behind a break: one for each place."""
+        """The compiled form of what goes on behind a break: one for each place, kept by the entries that lead there."""
         cache = self.continuations.get(key)
         if cache is None:
             cache = self.continuations[key] = ResumedCache(self, make())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import types
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from stator import _entry, _frames
@@ -49,7 +50,7 @@ class Contents:
     __slots__ = ("__weakref__", "attributes", "reference", "version")
 
     def __init__(self, cls: type, version: int) -> None:
-        self.reference = weakref.ref(cls)
+        self.reference = weakref.ref(cls, partial(_forget, id(cls)))
         self.version = version
         self.attributes = {name: Attribute(value) for name, value in _frames.class_dict(cls).items()}
 
@@ -60,21 +61,19 @@ class Contents:
         )
 
 
-_latest: dict[int, Contents] = {}  # by address of the class; shared by captures that saw the same version
+_latest: dict[int, Contents] = {}  # by address, for as long as the class lives; captures of one version share them
 
 
 def contents_of(cls: type) -> Contents:
     version = _entry.type_version(cls)
     known = _latest.get(id(cls))
-    if known is None or known.reference() is not cls or known.version != version or not version:
+    if known is None or known.version != version or not version:
         known = _latest[id(cls)] = Contents(cls, version)
-        weakref.finalize(cls, _forget, id(cls), weakref.ref(known)).atexit = False
     return known
 
 
-def _forget(address: int, contents: Any) -> None:
-    if _latest.get(address) is contents():
-        _latest.pop(address, None)
+def _forget(address: int, _: Any) -> None:
+    _latest.pop(address, None)
 
 
 class ClassContents:

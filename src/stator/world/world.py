@@ -62,8 +62,8 @@ class World:
         self.hollow: dict[int, Hollow] = {}  # by identity of the inner object
         self.beneath: dict[int, tuple[Any, Path, Any]] = {}  # what hollow iterators go over: (object, path, which)
         self.varying: Container[Any] = frozenset()  # what a session has learned of values that differ
-        self.light_paths: frozenset[Path] = frozenset()  # containers to be hollow although they are small
-        self.whole_paths: frozenset[Path] = frozenset()  # containers and iterators that must not be hollow
+        self.light_paths: Container[Path] = frozenset()  # containers to be hollow although they are small
+        self.whole_paths: Container[Path] = frozenset()  # containers and iterators that must not be hollow
         self.cells_seen = False  # the program got hold of cells: native code may compare what they hold
         self.machine: Any = None
         self.identities = Identities(self)
