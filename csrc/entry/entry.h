@@ -190,6 +190,13 @@ void distinct_free(Distinct *distinct);
 int upcoming_init(void);
 PyObject *upcoming(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *beneath(PyObject *module, PyObject *iterator);
+Py_ssize_t upcoming_size(Py_ssize_t start);
+
+/* itertools.c: the same for cycle, repeat, chain and islice. */
+int itertools_init(void);
+bool itertools_known(PyTypeObject *type);
+PyObject *itertools_window(PyObject *iterator, Py_ssize_t start);
+PyObject *itertools_below(PyObject *iterator);
 PyObject *upcoming_from(PyObject *iterator, Py_ssize_t start);
 
 /* cached.c: what functools.lru_cache holds. */

@@ -330,6 +330,9 @@ reader_of(PyObject *iterator)
         || type == &PySetIter_Type) {
         return read_rest;
     }
+    if (itertools_known(type)) {
+        return itertools_window;
+    }
     bool position = type == &PyListIter_Type || type == &PyListRevIter_Type || type == &PyTupleIter_Type
                     || type == &PyUnicodeIter_Type || type == ascii_iterator
                     || type == &PyBytesIter_Type || type == &PyByteArrayIter_Type || type == &PyReversed_Type;
@@ -380,15 +383,20 @@ collect(PyObject *iterator, PyObject *found)
         traverseproc traverse = Py_TYPE(iterator)->tp_traverse;
         return traverse == NULL ? 0 : traverse(iterator, note_container, found);
     }
-    PyObject *state = reduced(iterator);
-    if (state == NULL) {
+    PyObject *state = reader == itertools_window ? itertools_below(iterator) : reduced(iterator);
+    PyObject *args = state == NULL ? NULL : PySequence_Tuple(reader == itertools_window ? state : PyTuple_GET_ITEM(state, 1));
+    if (args == NULL) {
+        Py_XDECREF(state);
         return -1;
     }
-    PyObject *args = PyTuple_GET_ITEM(state, 1);
     Py_ssize_t count = reader == read_enumerate ? 1 : PyTuple_GET_SIZE(args);
     int failed = 0;
     for (Py_ssize_t i = 0; !failed && i < count; i++) {
         PyObject *below = PyTuple_GET_ITEM(args, i);
+        if (reader == itertools_window && reader_of(below) == NULL) {
+            failed = note_container(below, found) < 0;
+            continue;
+        }
         for (Py_ssize_t j = 0; j < PyList_GET_SIZE(found); j++) {
             failed = failed || PyList_GET_ITEM(found, j) == below;
         }
@@ -397,6 +405,7 @@ collect(PyObject *iterator, PyObject *found)
         }
         failed = failed || PyList_Append(found, below) < 0 || collect(below, found) < 0;
     }
+    Py_DECREF(args);
     Py_DECREF(state);
     return failed ? -1 : 0;
 }
@@ -411,6 +420,12 @@ only_container(PyObject *iterator)
     }
     bool dict = type == &PyDictIterKey_Type || type == &PyDictIterValue_Type || type == &PyDictIterItem_Type;
     return dict && dict_layout_known ? ((DictIterator *)iterator)->dict : NULL;
+}
+
+Py_ssize_t
+upcoming_size(Py_ssize_t start)
+{
+    return window_size(start);
 }
 
 /* At most one new reference each, for guard programs. */
@@ -462,5 +477,5 @@ upcoming_init(void)
     }
     ascii_iterator = Py_TYPE(iterator);
     Py_DECREF(iterator);
-    return learn_layouts();
+    return itertools_init() < 0 ? -1 : learn_layouts();
 }

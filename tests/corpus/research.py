@@ -676,9 +676,7 @@ class FeaturePyramid(nn.Module):
     def __init__(self):
         super().__init__()
         widths = [3, 4, 5]
-        self.stages = nn.ModuleList(
-            nn.Conv2d(a, b, 3, stride=2, padding=1) for a, b in itertools.pairwise(widths)
-        )
+        self.stages = nn.ModuleList(nn.Conv2d(a, b, 3, stride=2, padding=1) for a, b in itertools.pairwise(widths))
         self.laterals = nn.ModuleDict({f"p{i}": nn.Conv2d(w, 4, 1) for i, w in enumerate(widths)})
 
     def forward(self, x):

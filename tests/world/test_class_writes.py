@@ -117,5 +117,3 @@ def test_what_native_code_would_miss_is_a_break(program):
     assert torch.equal(stator.compile(program, backend="eager")(base, derived, torch.ones(2)), expected)
     with pytest.raises(stator.Unsupported, match="outside-write"):
         stator.compile(program, fullgraph=True, backend="eager")(*classes(), torch.ones(2))
-
-

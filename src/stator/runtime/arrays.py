@@ -178,7 +178,7 @@ def change_array(target: effects.Target, old: Any, new: Any) -> None:
     target.emitter.statement("{0}({1}, {2})", Const(np.copyto), target.expression, Const(made))
 
 
-def build_array(obj: Any, solid: type, heap: Heap) -> Plan:
+def build_array(obj: Any, solid: Any, heap: Heap) -> Plan:
     """An array made during capture: a copy of what it holds, or a view of the array that it is a view of."""
     if obj.dtype.hasobject or type(obj) is not solid or any(np.may_share_memory(obj, lent) for lent in LENT):
         raise CannotRebuild(obj, "an array that holds objects or shares memory with a tensor cannot be copied alone")

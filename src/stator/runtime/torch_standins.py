@@ -25,9 +25,7 @@ def stand_inference_mode(host: Host, f: Frame, function: Any, args: list[Any], k
 
 # ---- legacy constructors ----------------------------------------------------------------------------
 
-LEGACY = tuple(kind for kind in torch._tensor_classes if not (kind.is_cuda or kind.is_sparse) and kind.is_cpu) + (
-    torch.Tensor,
-)
+LEGACY = (torch.Tensor, *(kind for kind in torch._tensor_classes if not kind.is_cuda and not kind.is_sparse))
 
 
 @standin(*LEGACY)

@@ -64,7 +64,18 @@ def is_plain(path: Path) -> bool:
 
 # Steps of the user's own program; others lead to what an importer of stator asked for.
 _PLAIN = frozenset(
-    {paths.ARG, paths.CONST, paths.ATTR, paths.GETATTR, paths.CLASSDICT, paths.ITEM, paths.KEY, paths.CELL}
+    {
+        paths.ARG,
+        paths.CONST,
+        paths.ATTR,
+        paths.GETATTR,
+        paths.CLASSDICT,
+        paths.ITEM,
+        paths.KEY,
+        paths.CELL,
+        paths.SEQ,
+        paths.UPCOMING,
+    }
 )
 
 

@@ -285,7 +285,8 @@ def write_generic(world: World, f: Frame, record: Any, name: str, value: Any) ->
     obj = record.obj
     found = _frames.type_lookup(type(obj), name)
     if world.class_writes and _frames.descriptor_kind(type(world.class_overlay(type(obj), name))) & 2:
-        raise world.refuse("outside-write", f"assignment to {type(obj).__name__}.{name}, which was patched", target=name)
+        detail = f"assignment to {type(obj).__name__}.{name}, which was patched"
+        raise world.refuse("outside-write", detail, target=name)
     if found is not UNBOUND and _frames.descriptor_kind(type(found)) & 2:
         if type(found) in C_DATA:
             if type(found) is not types.MemberDescriptorType:

@@ -7,6 +7,7 @@ guard on just what was looked at, and writes are noted as operations. Everything
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -496,7 +497,8 @@ MAKERS: tuple[Callable[[], Any], ...] = (
     lambda: iter([]), lambda: iter(()), lambda: iter(""), lambda: iter("\u0100"), lambda: iter(b""),
     lambda: iter(bytearray()), lambda: iter(range(0)), lambda: reversed([]), lambda: reversed(()),
     lambda: iter({}), lambda: iter({}.values()), lambda: iter({}.items()), lambda: iter(set()),
-    lambda: enumerate(()), zip,
+    lambda: enumerate(()), zip, lambda: itertools.cycle(()), lambda: itertools.repeat(None, 0), itertools.chain,
+    lambda: itertools.islice((), 0),
 )  # fmt: skip
 SAMPLES: dict[type, Callable[[], Any]] = {type(make()): make for make in MAKERS}
 

@@ -23,6 +23,7 @@ from stator.world.class_contents import ClassContents
 from stator.world.door import IMPORTERS, importer_for
 from stator.world.hollow import ROWS as HOLLOW
 from stator.world.hollow import Hollow
+from stator.world.hollow_calls import HollowCalls as HollowCalls  # registers its rows
 from stator.world.record import Namespace, Record
 from stator.world.types import TypeInfo
 
