@@ -152,3 +152,41 @@ def test_tensors_as_keys_are_a_break():
     assert compiled(x).tolist() == [3, 3, 3] and doubled.cache_info().currsize == 1
     with pytest.raises(stator.Unsupported, match="native-outside-object"):
         stator.compile(lambda x: doubled(x) + 1, fullgraph=True, backend="eager")(x)
+
+
+class Recipe:
+    def __init__(self, names):
+        self.names = names
+
+
+@functools.lru_cache
+def recipe(pattern):
+    return Recipe(pattern.split())
+
+
+@functools.lru_cache
+def shape(plan, sizes):
+    known = dict(zip(plan.names, sizes, strict=True))
+    return known["b"] * known["n"], known["d"]
+
+
+def rearranged(x):
+    return x.reshape(shape(recipe("b n d"), tuple(x.shape))) + 1
+
+
+def test_sizes_that_vary_are_no_keys():
+    recipe.cache_clear()
+    shape.cache_clear()
+    compiled = stator.compile(rearranged, fullgraph=True, backend="eager")
+    for batch in range(2, 9):
+        x = torch.randn(batch, 3, 4)
+        assert torch.equal(compiled(x), rearranged(x))
+    assert stator.stats()["graphs"] <= 3
+
+
+def test_effects_and_arguments_that_vary():
+    SEEN.clear()
+    compiled = stator.compile(lambda x: x + noisy(x.shape[0])[0], backend="eager", dynamic=True)
+    x = torch.ones(5)
+    assert compiled(x).tolist() == compiled(x).tolist() == [6] * 5
+    assert SEEN == [5]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import torch
+
 from stator import _entry, _frames
 from stator.emit import effects
 from stator.frame import RAISED, Frame
@@ -17,6 +19,9 @@ from stator.guards.check import EQ, IS
 from stator.native import policy
 from stator.native.host import CALLERS, LruCache, call_python, passes_on
 from stator.native.standins import pin_identity
+from stator.shapes.floats import TracedFloat
+from stator.shapes.scalar import TracedInt
+from stator.tensors.traced import TracedTensor
 from stator.world.door import CONSTANT_TYPES
 from stator.world.hollow import HollowIterator
 
@@ -63,10 +68,7 @@ def call_cached(host: Any, f: Frame, wrapper: Any, args: list[Any], kwargs: dict
     if id(wrapper) not in host.records or function.__module__ in policy.VALUE_CACHES:
         return call_python(host, f, wrapper, args, kwargs)
     if not all(is_key(host, value) for value in (*args, *(kwargs or {}).values())):
-        name = getattr(function, "__qualname__", "a function")
-        raise host.refuse(
-            "native-outside-object", f"call of {name} with lru_cache and arguments that vary", function="lru_cache"
-        )
+        return called_through(host, f, function, args, kwargs)
     given, named = tuple(args), dict(kwargs) if kwargs else None
     known = host.cached.get(place := (id(wrapper), _entry.cached_key(given, named, wrapper)), MISSING)
     if known is MISSING:
@@ -74,6 +76,34 @@ def call_cached(host: Any, f: Frame, wrapper: Any, args: list[Any], kwargs: dict
         host.cached[place] = known
     host.defer(_entry.cached_store, [wrapper, given, named, known], None)
     return known
+
+
+def called_through(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """A call with arguments that vary, or that the program made: nobody can look them up, and the cache stays as it is.
+
+    The function runs each time then, so it may have no effects.
+    """
+    name = getattr(function, "__qualname__", "a function")
+    if not all(may_vary(host, value) for value in (*args, *(kwargs or {}).values())):
+        text = f"call of {name} with lru_cache and arguments that vary"
+        raise host.refuse("native-outside-object", text, function="lru_cache")
+    before = state(host)
+    made = host.call(f, function, args, kwargs)
+    if state(host) != before:
+        text = f"call of {name} with lru_cache, effects and arguments that vary"
+        raise host.refuse("native-outside-object", text, function="lru_cache")
+    return made
+
+
+def may_vary(host: Any, value: Any) -> bool:
+    """Whether an argument is a key, a symbolic number, or an object that is new in each call."""
+    kind = type(value)
+    if kind is tuple or kind is torch.Size:
+        return all(may_vary(host, item) for item in tuple.__iter__(value))
+    if kind is TracedInt or kind is TracedFloat or is_key(host, value):
+        return True
+    new = kind is not TracedTensor and id(value) not in host.records
+    return new and _frames.type_lookup(kind, "__hash__") is object.__hash__
 
 
 def looked_up(host: Any, f: Frame, wrapper: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:

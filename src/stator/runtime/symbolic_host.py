@@ -16,7 +16,7 @@ import torch
 from stator import _entry, _frames
 from stator.frame import Frame
 from stator.guards.check import TYPE_IS
-from stator.native.host import OVERRIDES, READERS, STANDINS, WRITERS, Host
+from stator.native.host import OVERRIDES, READERS, STANDINS, WRITERS, Host, LruCache
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors.traced import TracedTensor
@@ -49,7 +49,7 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
 def runs_python(function: Any) -> bool:
     """Whether calling it starts a Python function, or makes an instance of a Python class."""
     kind = type(function)
-    if kind is types.FunctionType or kind is _entry.Compiled:
+    if kind is types.FunctionType or kind is _entry.Compiled or kind is LruCache:
         return True
     if kind is types.MethodType:
         return runs_python(function.__func__)
