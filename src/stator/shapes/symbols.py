@@ -251,12 +251,6 @@ class Symbols:
             self.env.guard_or_defer_runtime_assert(condition, "assumed")
             self.message = ""
 
-    def require_truth(self, condition: TracedBool, wanted: bool) -> None:
-        """The graph holds only if the condition is this."""
-        import sympy  # heavy
-
-        self.assume(condition.expr if wanted else sympy.Not(condition.expr), "a check of the program failed")
-
     def require(self, condition: Any) -> None:
         """A condition that was assumed: a guard if the inputs tell, else to be checked when the graph runs."""
         values = {**self.env.backed_var_to_val, **self.sizes} if self.sizes else {}
