@@ -20,7 +20,7 @@ from .errors import (
     Unsupported,
 )
 from .report import logs as _logs
-from .shapes.marks import mark_dynamic, mark_static, maybe_mark_dynamic
+from .shapes.marks import mark_dynamic, mark_static, mark_unbacked, maybe_mark_dynamic
 from .shapes.profile import profile_dynamic
 
 __version__ = "0.1.0"
@@ -48,6 +48,7 @@ __all__ = [
     "is_compiling",
     "mark_dynamic",
     "mark_static",
+    "mark_unbacked",
     "maybe_mark_dynamic",
     "profile_dynamic",
     "reset",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import cProfile
+import math
+
 import pytest
 import torch
 
@@ -174,3 +177,131 @@ def test_numbers_live_on_behind_a_break():
 
     calls = [(FIVE, tensor(n), []) for n in (2, 1, 3)]
     check(program, vary=calls, backend="eager", fullgraph=False, expect_breaks=1, expect_recompiles=None)
+
+
+def marked(x, y):
+    z = x * 2 + y
+    return (
+        z.sum(0),
+        z.relu() @ torch.ones(3, 2),
+        x.shape[0],
+        torch.zeros(len(y)),
+        x[:1],
+        x.reshape(-1),
+        torch.cat([x, y]),
+    )
+
+
+@pytest.mark.parametrize("mark", ["stator", "torch"])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_marked_size_may_be_any(mark, backend):
+    from torch._dynamo.decorators import mark_unbacked
+
+    compiled = stator.compile(marked, backend=backend, fullgraph=True)
+    for size in (0, 1, 5, 7, 1):
+        x, y = torch.randn(size, 3), torch.randn(size, 3)
+        for tensor in (x, y):
+            (stator.mark_unbacked if mark == "stator" else mark_unbacked)(tensor, 0)
+        torch.testing.assert_close(compiled(x, y), marked(x, y))
+    assert len(compiled.entries()) == 1
+
+
+def test_bounds_of_a_marked_size():
+    compiled = stator.compile(lambda x: x + 1, backend="eager")
+    x = torch.ones(9, 2)
+    stator.mark_unbacked(x, 0, max=8)
+    with pytest.raises(stator.errors.ConstraintViolation):
+        compiled(x)
+
+
+def checked(x, t):
+    n = t.item()
+    torch._check(n >= 0)
+    torch._check(n <= 5, lambda: "too many")
+    if n < 7:
+        return x[:n] * 2
+    return x
+
+
+NAMES = {}
+exec(  # pytest would write the assertion anew
+    """
+def asserted(x, t):
+    assert t > -1, "negative"
+    n = t.item()
+    if n > 5:
+        raise ValueError(f"{n} is too large")
+    return x * n
+""",
+    NAMES,
+)
+asserted = NAMES["asserted"]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", [checked, asserted], ids=lambda program: program.__name__)
+def test_assertions_of_the_program(program, backend):
+    calls = [(FIVE, tensor(n)) for n in (2, 0, 6, -1, 5)]
+    check(program, vary=calls, backend=backend, fullgraph=True, expect_graphs=1)
+
+
+def test_floats_from_data():
+    def program(x, t):
+        n, mean = t.item(), x.mean().item()
+        half = n / 2
+        scaled = x * (1.0 - mean) / (abs(mean) + 0.5)
+        return scaled, x * half, half + mean, torch.ones(int(x.abs().sum())), math.ceil(half), 7 // n, 10 / n
+
+    check(program, vary=[(FIVE, tensor(n)) for n in (2, 3, 1)], backend="eager", fullgraph=True, expect_graphs=1)
+    check(program, vary=[(FIVE, tensor(n)) for n in (2, 0)], backend="eager", fullgraph=True, expect_graphs=1)
+
+
+def test_tensors_where_numbers_are_taken():
+    def program(x, t):
+        return torch.arange(t), torch.zeros(t, 2), x[:2].repeat(t), x.narrow(0, t, 2), torch.narrow(x, 0, t, 1)
+
+    check(program, vary=[(FIVE, tensor(n)) for n in (2, 3, 0)], backend="eager", fullgraph=True, expect_graphs=1)
+
+
+def test_what_was_assumed_is_wrong_after_a_write():
+    """Before anything is written CPython takes over; afterwards the error says so."""
+
+    def early(x, t):
+        part = x[: t.item()]
+        x += 1
+        return part * 2
+
+    check(early, vary=[(FIVE, tensor(n)) for n in (2, -1, 9)], backend="eager", fullgraph=True, expect_graphs=1)
+
+    def late(x, t):
+        x += 1
+        return x[: t.item()] * 2
+
+    compiled = stator.compile(late, backend="eager", fullgraph=True)
+    compiled(FIVE.clone(), tensor(2))
+    with pytest.raises(RuntimeError, match="assumed that"):
+        compiled(FIVE.clone(), tensor(9))
+
+
+def test_cost_is_linear():
+    """Twice as many numbers: about twice as many nodes and function calls."""
+
+    def program(x, t):
+        total = x.sum()
+        for n in t.tolist():
+            total = total + torch.ones(n).sum()
+        return total
+
+    def calls(count):
+        profile = cProfile.Profile()
+        compiled = stator.compile(program, backend="eager", fullgraph=True)
+        arguments = torch.ones(3), torch.ones(count, dtype=torch.int64)
+        profile.enable()
+        compiled(*arguments)
+        profile.disable()
+        guards = len(stator.explain(program)(*arguments).guards[0].sentences)
+        return sum(row.callcount for row in profile.getstats()), guards
+
+    calls(4)
+    (few, guards), (many, more_guards) = calls(16), calls(32)
+    assert many < 2.5 * few and more_guards == guards

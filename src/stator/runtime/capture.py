@@ -356,7 +356,8 @@ class Capture:
             self.host.registries.restore()
             self.put_back()
             self.symbolic = self.host.has_symbols()
-            self.from_data = self.host.recorder.follows_data
+            symbols = self.host.symbols
+            self.from_data = self.host.recorder.follows_data or (symbols is not None and bool(symbols.sizes))
             arrays.give_back(self.host)
             self.host.close()
         forget_tracebacks()

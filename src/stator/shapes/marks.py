@@ -6,7 +6,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-MARKS = ("_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_static_indices")
+MARKS = (
+    "_dynamo_dynamic_indices",
+    "_dynamo_weak_dynamic_indices",
+    "_dynamo_static_indices",
+    "_dynamo_unbacked_indices",
+    "_dynamo_strict_unbacked_indices",
+)
 
 
 class Bounds(NamedTuple):
@@ -15,6 +21,7 @@ class Bounds(NamedTuple):
     min: int | None = None
     max: int | None = None
     strict: bool = False  # that it becomes a constant after all is an error
+    unbacked: bool = False  # nothing may follow from the size of the example, which may be 0 or 1
 
 
 ANY = Bounds()
@@ -32,7 +39,12 @@ def marked_dims(marks: dict[str, Any]) -> dict[int, Bounds]:
     """Dimensions marked on the tensor, by us or by torch's functions of the same name."""
     ranges = {row.dim: (row.min, row.max) for row in marks.get("_dynamo_dynamic_range", ())}
     strict = {dim: Bounds(*ranges.get(dim, (None, None)), True) for dim in marks.get("_dynamo_dynamic_indices", ())}
-    return dict.fromkeys(marks.get("_dynamo_weak_dynamic_indices", ()), ANY) | strict
+    within = marks.get("_dynamo_unbacked_bounds", {})
+    names = ("_dynamo_unbacked_indices", "_dynamo_strict_unbacked_indices")
+    unbacked = {
+        dim: Bounds(*within.get(dim, (None, None)), False, True) for name in names for dim in marks.get(name, ())
+    }
+    return dict.fromkeys(marks.get("_dynamo_weak_dynamic_indices", ()), ANY) | strict | unbacked
 
 
 def _each(index: Any) -> list[int]:
@@ -56,6 +68,18 @@ def mark_dynamic(t: torch.Tensor, index: Any, *, min: int | None = None, max: in
 def maybe_mark_dynamic(t: torch.Tensor, index: Any) -> None:
     """As `mark_dynamic`, as a hint."""
     _add(t, "_dynamo_weak_dynamic_indices", _each(index))
+
+
+def mark_unbacked(t: torch.Tensor, index: Any, *, min: int | None = None, max: int | None = None) -> None:
+    """The size of `t` in this dimension (or these) varies, and may be 0 or 1: the same code serves all sizes.
+
+    Python cannot branch on such a size; that is a break.
+    """
+    dims = _each(index)
+    _add(t, "_dynamo_unbacked_indices", dims)
+    if min is not None or max is not None:
+        bounds = {dim % t.dim(): (min, max) for dim in dims}
+        t.__dict__.setdefault("_dynamo_unbacked_bounds", {}).update(bounds)
 
 
 def mark_static(t: torch.Tensor, index: Any = None) -> None:

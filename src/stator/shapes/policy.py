@@ -41,7 +41,9 @@ class Policy:
         return {
             dim: wanted.get(dim, ANY)
             for dim, size in enumerate(tensor.shape)
-            if size > 1 and dim not in fixed and (every or dim in wanted or (path, "size", dim) in self.learned)
+            if (size > 1 or (self.unbacked and dim in wanted and wanted[dim].unbacked))
+            and dim not in fixed
+            and (every or dim in wanted or (path, "size", dim) in self.learned)
         }
 
     def takes_int(self, path: Path, value: int) -> bool:

@@ -93,7 +93,7 @@ def _env_class() -> Any:
             known = self.num_deferred_runtime_asserts
             result: bool = super().guard_or_defer_runtime_assert(orig_expr, msg, fx_node)
             if self.num_deferred_runtime_asserts != known and self.symbols.answering:
-                self.symbols.assertions.append((orig_expr, self.symbols.message))
+                self.symbols.require(orig_expr)
                 self.symbols.unknowns.look_again(orig_expr.free_symbols)
             return result
 
@@ -129,6 +129,8 @@ class Symbols:
         self.answering = unbacked  # capture goes on: assumptions can still become part of the graph
         self.assertions: list[tuple[Any, str]] = []  # conditions to be checked when the graph runs, and what to say
         self.message = ""
+        self.sizes: dict[Any, int] = {}  # sizes of inputs that nothing may follow from
+        self.required: list[tuple[Any, Any]] = []  # conditions on them alone, which are guards; and their origins
         self.makers: dict[Any, Sequence[Location]] = {}  # by symbol from data: where the program made it
         self.stack: Callable[[], Sequence[Location]] = list  # the user's frames; set by the host
         self.node: Callable[[Any], Any]  # makes a node of the graph of an expression; set by the recorder
@@ -147,6 +149,8 @@ class Symbols:
         from torch.utils._sympy.value_ranges import ValueRanges
 
         operand = Operand(path, SIZE, dim)
+        if bounds.unbacked and self.unbacked:
+            return self._any_size(operand, value, bounds)
         symbol = self.env.create_symbol(value, Name(operand.describe()), dynamic_dim=DimDynamic.DYNAMIC)
         if not symbol.is_Symbol:
             return value
@@ -162,6 +166,27 @@ class Symbols:
             self.strict.append(symbol)
         return self.unknowns.of(symbol)
 
+    def _any_size(self, operand: Operand, value: int, bounds: Bounds) -> Any:
+        """A size of which nothing is known but its bounds."""
+        from torch.utils._sympy.numbers import int_oo  # heavy
+
+        low, high = max(bounds.min or 0, 0), int_oo if bounds.max is None else bounds.max
+        if not low <= value <= high:
+            raise ConstraintViolation(f"{operand.describe()} is {value}, but was marked as within {low} and {high}")
+        symbol = self.from_data().node.expr
+        self.env._constrain_range_for_size(symbol, low, high)
+        self.sources[symbol] = operand
+        self.sizes[symbol] = value
+        return self.unknowns.of(symbol)
+
+    def _extent(self, size: Any) -> Any:
+        """What a size multiplies strides by: an empty dimension counts as one."""
+        if type(size) is int or self.unknowns.hint(size) is not None:
+            return size
+        from torch.utils._sympy.functions import Max  # heavy
+
+        return self.unknowns.of(Max(1, self.unknowns.expr(size)))
+
     def _strides(self, path: Path, sizes: Sequence[int], strides: Sequence[int], made: list[Any]) -> tuple[Any, ...]:
         """A stride that is the extent of other dimensions is so by relation; others are what they are."""
         known: dict[int, Any] = {}
@@ -171,7 +196,9 @@ class Symbols:
             result[i] = known.get(stride, stride)
             if type(result[i]) is not int:
                 self.strides.append((Operand(path, STRIDE, i), self.expr(result[i]), self.env.origin()))
-            known[sizes[i] * stride] = polynomial.multiply(made[i], result[i])
+            extent = self._extent(made[i])
+            times = sizes[i] if extent is made[i] else max(sizes[i], 1)
+            known[times * stride] = polynomial.multiply(extent, result[i])
         return tuple(result)
 
     def integer(self, path: Path, value: int) -> Any:
@@ -223,6 +250,16 @@ class Symbols:
             self.message = message
             self.env.guard_or_defer_runtime_assert(condition, "assumed")
             self.message = ""
+
+    def require(self, condition: Any) -> None:
+        """A condition that was assumed: a guard if the inputs tell, else to be checked when the graph runs."""
+        values = {**self.env.backed_var_to_val, **self.sizes} if self.sizes else {}
+        if not self.sizes or not condition.free_symbols <= values.keys():
+            self.assertions.append((condition, self.message))
+        elif condition.xreplace(values):
+            self.required.append((condition, self.env.origin()))
+        else:
+            self.doubt = f"{condition} was assumed of a size that was marked as any"
 
     def within(self, bound: Any, low: Any, size: Any) -> Any:
         """A bound of a slice that only data tells, assumed to lie inside; gives it counted from the start."""
@@ -403,6 +440,8 @@ class Symbols:
                 found.setdefault(sympy.Le(symbol, LARGEST, evaluate=False), None)
         for guard in self.env.guards:
             found.setdefault(guard.expr, getattr(guard.sloc, "origin", None))
+        for condition, origin in self.required:
+            found.setdefault(condition, origin)
         for symbol, value in self.env.replacements.items():
             if symbol in self.sources and value.free_symbols <= self.sources.keys():
                 found.setdefault(sympy.Eq(symbol, value, evaluate=False), None)
