@@ -43,6 +43,7 @@ from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
 from stator.tensors.planning import plan_of
 from stator.tensors.readings import Readings
 from stator.tensors.rows import is_metadata
+from stator.tensors.scalars import ARITHMETIC, Scalars
 from stator.tensors.signals import DataDependent, HiddenNumber, NotLeaf, UnsupportedOp, describe
 from stator.tensors.subgraph import SubGraph
 from stator.tensors.targets import KINDS, Target, as_operator, safe_name, target_of, unbind
@@ -112,6 +113,7 @@ class Recorder:
         self.numbers: dict[Any, Any] = {}  # by expression: the node that gives it
         self._symbols: dict[Any, Any] = {}  # by symbol: the graph input
         self._sources: dict[Any, tuple[Any, Any]] = {}  # symbols from data: the node that makes it, its place in there
+        self.scalars = Scalars()
         self.follows_data = False  # some symbols are numbers that only data tells
         self.start_symbols: Callable[[], Symbols] | None = None  # where data may become symbols
         self.state = GraphState(self.record_state)
@@ -359,7 +361,10 @@ class Recorder:
         plan = None if target.opaque else memo.plans.get(key)
         if plan is None:
             plan = self._plan(target, args, kwargs, found, key, state)
-        return self._apply(target, plan, state, tuple(nodes), named_nodes, found)
+        made = self._apply(target, plan, state, tuple(nodes), named_nodes, found)
+        if target.func in ARITHMETIC and type(made) is TracedTensor:
+            self.scalars.note(target.func, args, made)
+        return made
 
     def _plan(
         self,
@@ -566,6 +571,7 @@ class Recorder:
     def release(self) -> None:
         """Drops the recorder's own references to traced tensors."""
         self._inputs.release()
+        self.scalars.release()
 
     def survivors(self) -> list[TracedTensor]:
         """Traced tensors that are still alive somewhere."""

@@ -29,7 +29,8 @@ def number_of(recorder: Recorder, traced: TracedTensor, name: str = "Tensor.item
         return _float(recorder, traced)
     if dtype is torch.bool:
         return recorder.number_from_data(recorder.call(torch.Tensor.to, (traced, torch.int64)), 0, 1) != 0
-    return recorder.number_from_data(traced)
+    known = recorder.scalars.find(traced, lambda part: number_of(recorder, part))
+    return recorder.scalars.keep(traced, recorder.number_from_data(traced)) if known is None else known
 
 
 def int_of(recorder: Recorder, traced: TracedTensor) -> Any:
