@@ -178,9 +178,9 @@ class Unknown:
         (lambda: stator.export(total, list(args())), "args must be a tuple of arguments, got list"),
         (lambda: stator.export(total, args(), [1]), "kwargs must be a dict of arguments, got list"),
         (lambda: stator.export(Total, args()), "stator.export needs a function or a module"),
-        (lambda: stator.export(total, (torch.randn(2),)), "do not fit the signature (x, y): missing a required argument"),
+        (lambda: stator.export(total, (torch.randn(2),)), "do not fit the signature (x, y): missing a required"),
         (lambda: stator.export(total, (torch.randn(2, 3), Unknown())), "`y` is an object of class Unknown, which an"),
-        (lambda: stator.export(lambda x: {"k": [Unknown()]}, (torch.randn(2),)), "`result['k'][0]` is an object of class Unknown"),
+        (lambda: stator.export(lambda x: [Unknown()], (torch.randn(2),)), "`result[0]` is an object of class Unknown"),
     ],
 )  # fmt: skip
 def test_wrong_arguments(call, text):

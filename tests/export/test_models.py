@@ -22,7 +22,8 @@ def resized(inputs: dict[str, torch.Tensor], rows: int, length: int) -> dict[str
     made = {}
     for name, value in inputs.items():
         value = torch.cat([value] * rows)[:rows]
-        made[name] = torch.cat([value] * 3, 1)[:, :length] if value.dtype is torch.int64 and value.dim() == 2 else value
+        tokens = value.dtype is torch.int64 and value.dim() == 2
+        made[name] = torch.cat([value] * 3, 1)[:, :length].contiguous() if tokens else value
     return made
 
 

@@ -150,6 +150,8 @@ def test_state_of_torch():
         return frozen + OUTER(x), low
 
     program = same(mixed, (torch.randn(2, 4),))
+    outputs = [node.meta["val"] for node in program.graph.output_node().args[0]]
+    assert [value.dtype for value in outputs] == [torch.float32, torch.bfloat16]
     results = program.module()(torch.randn(2, 4))
     assert results[0].requires_grad and results[1].dtype is torch.bfloat16
 
