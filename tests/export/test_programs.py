@@ -153,7 +153,18 @@ def test_state_of_torch():
     outputs = [node.meta["val"] for node in program.graph.output_node().args[0]]
     assert [value.dtype for value in outputs] == [torch.float32, torch.bfloat16]
     results = program.module()(torch.randn(2, 4))
-    assert results[0].requires_grad and results[1].dtype is torch.bfloat16
+    assert [result.requires_grad for result in results] == [True, True]
+
+
+def test_inference_mode_means_no_grad():
+    def inferred(x):
+        with torch.inference_mode():
+            return OUTER(x)
+
+    program = stator.export(inferred, (torch.randn(2, 4),))
+    x = torch.randn(2, 4)
+    result = program.module()(x)
+    assert torch.equal(result, OUTER(x)) and not result.requires_grad
 
 
 def test_method_partial_and_compiled():
