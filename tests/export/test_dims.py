@@ -58,7 +58,7 @@ def test_derived(spec):
         return torch.cat([x, x]) + y
 
     more = [((torch.randn(n), torch.randn(2 * n)), {}) for n in (3, 7)]
-    same(doubled, (torch.randn(4), torch.randn(8)), dynamic_shapes=spec, more=more)
+    same(doubled, (torch.randn(4), torch.randn(8)), dynamic_shapes=spec, save=True, more=more)
 
 
 def test_derived_with_offset_and_without_root():

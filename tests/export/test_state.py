@@ -35,7 +35,7 @@ class Members(nn.Module):
 
 def test_signature_is_that_of_torch():
     model, args, shapes = Members(), (torch.randn(2, 4),), {"x": {0: batch}}
-    program = same(model, args, dynamic_shapes=shapes, more=[((torch.randn(5, 4),), {})])
+    program = same(model, args, dynamic_shapes=shapes, save=True, more=[((torch.randn(5, 4),), {})])
     theirs = torch.export.export(model, args, dynamic_shapes=shapes, strict=False)
     assert inputs_of(program) == inputs_of(theirs)
     assert program.state_dict.keys() == theirs.state_dict.keys()
@@ -87,7 +87,7 @@ class Statistics(nn.Module):
 
 def test_buffers_that_change():
     more = [((torch.randn(n, 4),), {}) for n in (3, 6)]
-    program = same(Statistics(), (torch.randn(3, 4),), dynamic_shapes={"x": {0: batch}}, more=more)
+    program = same(Statistics(), (torch.randn(3, 4),), dynamic_shapes={"x": {0: batch}}, save=True, more=more)
     written = program.run_decompositions().graph_signature.buffers_to_mutate
     assert set(written.values()) == {
         "steps", "inner.total", "a", "b", "norm.running_mean", "norm.running_var", "norm.num_batches_tracked",
