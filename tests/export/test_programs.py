@@ -314,3 +314,4 @@ def test_breaks_are_errors():
     with pytest.raises(stator.Unsupported) as raised:
         stator.export(lambda x: x if x.sum() > 0 else -x, (torch.ones(2),))
     assert raised.value.break_id == "data-dependent-branch"
+    assert "stator.explain(model)(*args, **kwargs)" in raised.value.__notes__[0]

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from stator.errors import ConstraintViolation, InvalidArgument
+from stator.errors import ConstraintViolation, InvalidArgument, Unsupported
 from stator.exporting import dims
 from stator.exporting.capture import capture
 from stator.exporting.module import Program
@@ -38,7 +38,11 @@ def export(
     call = Call(model.__call__ if isinstance(model, nn.Module) else model, args, kwargs)
     names = parameter_names(bound.signature, args, kwargs)
     positions = {name: i for i, name in reversed(list(enumerate(names)))}
-    captured = capture(call, shapes, number_paths(shapes, positions), root, names)
+    try:
+        captured = capture(call, shapes, number_paths(shapes, positions), root, names)
+    except Unsupported as error:
+        error.add_note("stator.explain(model)(*args, **kwargs) runs the call and lists all breaks, not only the first")
+        raise
     signature, spec = bound.flat(shapes.spec())
     program = Program(captured, root, signature)
     try:
