@@ -103,6 +103,41 @@ def test_what_the_program_asked_is_checked_when_it_runs():
             run(*map(torch.randn, wrong))
 
 
+def checked(x, n):
+    k = n.item()
+    torch._check(k > 2)
+    return torch.zeros(k) + x.sum()
+
+
+# Sizes and numbers that only data tells: program -> calls with different ones.
+FROM_DATA = {
+    "nonzero": (lambda x: x.nonzero() * 2, [(torch.tensor([0.0, 1, 2]),), (torch.zeros(3),), (torch.ones(3),)]),
+    "mask": (lambda x: x[x > 0].sum(), [(torch.randn(8),), (-torch.ones(8),)]),
+    "item": (lambda n, y: y * n.sum().item(), [(torch.tensor([3, 4]), torch.randn(2)), (torch.ones(2).long(), torch.randn(2))]),
+    "slice": (lambda x, n: x[: n.item()] * 2, [(torch.randn(8), torch.tensor(3)), (torch.randn(8), torch.tensor(8))]),
+    "check": (checked, [(torch.randn(2), torch.tensor(3)), (torch.randn(2), torch.tensor(9))]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FROM_DATA)
+def test_sizes_from_data(name):
+    program, (example, *more) = FROM_DATA[name]
+    exported = same(program, example, more=[(call, {}) for call in more])
+    if name == "check":
+        with pytest.raises((AssertionError, RuntimeError)):
+            exported.module()(torch.randn(2), torch.tensor(2))
+
+
+def test_size_from_data_next_to_named_ones():
+    def picked(x, y):
+        return x[x[:, 0] > 0] @ y
+
+    def call(n):
+        return (torch.randn(n, 4), torch.randn(4, 2)), {}
+
+    same(picked, call(5)[0], dynamic_shapes={"x": {0: a}}, save=True, more=[call(9), call(3)])
+
+
 def args():
     return torch.randn(4, 3), torch.randn(5, 3)
 

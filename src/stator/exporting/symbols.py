@@ -23,7 +23,7 @@ class Named(Policy):
     __slots__ = ("numbers", "wanted")
 
     def __init__(self, shapes: Shapes, numbers: set[Path]) -> None:
-        super().__init__(None, [(paths.arg(0), "", 0)])  # something is symbolic
+        super().__init__(None, [(paths.arg(0), "", 0)], unbacked=True)  # something is symbolic
         self.wanted = {id(leaf.value): leaf for leaf in shapes.leaves if leaf.dims}
         self.numbers = numbers
 
@@ -42,7 +42,7 @@ class NamedSymbols(Symbols):
     """Symbols of which some have names, and are related by them."""
 
     def __init__(self, origin: Callable[[], Any], shapes: Shapes, report: Callable[[NamedSymbols], None]) -> None:
-        super().__init__(origin)
+        super().__init__(origin, unbacked=True)
         self.env.approximate = True  # as torch.export has it
         self.shapes = shapes
         self.report = report
