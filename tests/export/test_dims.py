@@ -113,7 +113,7 @@ def checked(x, n):
 FROM_DATA = {
     "nonzero": (lambda x: x.nonzero() * 2, [(torch.tensor([0.0, 1, 2]),), (torch.zeros(3),), (torch.ones(3),)]),
     "mask": (lambda x: x[x > 0].sum(), [(torch.randn(8),), (-torch.ones(8),)]),
-    "item": (lambda n, y: y * n.sum().item(), [(torch.tensor([3, 4]), torch.randn(2)), (torch.ones(2).long(), torch.randn(2))]),
+    "item": (lambda n, y: y * n.sum().item(), [(torch.tensor([3]), torch.ones(2)), (torch.tensor([9]), torch.ones(2))]),
     "slice": (lambda x, n: x[: n.item()] * 2, [(torch.randn(8), torch.tensor(3)), (torch.randn(8), torch.tensor(8))]),
     "check": (checked, [(torch.randn(2), torch.tensor(3)), (torch.randn(2), torch.tensor(9))]),
 }  # fmt: skip

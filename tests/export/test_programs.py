@@ -210,6 +210,20 @@ def test_what_the_program_raises():
         stator.export(fail, (torch.randn(4),), dynamic_shapes={"x": {0: batch}})
 
 
+def test_branches_that_raise_become_assertions():
+    def careful(x):
+        if x.sum() > 100:
+            raise ValueError("too big")
+        if not (x < 50).all():
+            raise ValueError("one too big")
+        return x * 2
+
+    run = same(careful, (torch.ones(4),), save=True, more=[((-torch.ones(4),), {})]).module()
+    for wrong in (torch.full((4,), 40.0), torch.tensor([60.0, -60, 0, 0])):
+        with pytest.raises((AssertionError, RuntimeError), match="the program raises an exception for data like this"):
+            run(wrong)
+
+
 def test_lines_and_modules_of_operations():
     class Block(nn.Module):
         def __init__(self):

@@ -21,7 +21,6 @@ from stator.graph.module import operation_names
 from stator.guards.path import Path
 from stator.options import Options
 from stator.report import events
-from stator.runtime import assumptions
 from stator.runtime.assemble import Assembly
 from stator.runtime.capture import Call, Capture, Entry, code_of
 from stator.runtime.learned import Learned
@@ -165,7 +164,6 @@ class ProgramCapture(Capture):
         note_modules(module)
         if self.host.symbols is not None:
             self.host.symbols.answering = False
-        assumptions.check(self.host)
         recorder.repeatable = False  # what fails while it is traced is not tried again
         loads = [assembly.input(recorder.tensor(name)) for name in recorder.inputs]
         self.mutated = [

@@ -25,6 +25,8 @@ from stator.runtime.assemble import Assembly
 from stator.runtime.tensor_host import TensorHost
 from stator.tensors.traced import TracedTensor
 
+RAISES = "the program raises an exception for data like this"
+
 
 class Once:
     """A call that is made the first time only: messages of the program, while it is being exported."""
@@ -55,6 +57,8 @@ class ProgramAssembly(Assembly):
         if not self.said:
             self.said = [self._message(*effect) for effect in self.host.effects]
         self._check_scopes()
+        if self.host.assumed is not None:
+            emitter.statement("{0}({1}, {2})", Const(torch._assert_async), self.host.assumed, RAISES)
         for record in list(self.host.records.values()):
             if record.before is not None and id(record.obj) in self.buffers:
                 self._dict_of_buffers(record)
