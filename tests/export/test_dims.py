@@ -212,6 +212,7 @@ class Unknown:
     [
         (lambda: stator.export(total, list(args())), "args must be a tuple of arguments, got list"),
         (lambda: stator.export(total, args(), [1]), "kwargs must be a dict of arguments, got list"),
+        (lambda: stator.export(nn.LazyLinear(2), args()[:1]), "the model has lazy modules"),
         (lambda: stator.export(Total, args()), "stator.export needs a function or a module"),
         (lambda: stator.export(total, (torch.randn(2),)), "do not fit the signature (x, y): missing a required"),
         (lambda: stator.export(total, (torch.randn(2, 3), Unknown())), "`y` is an object of class Unknown, which an"),

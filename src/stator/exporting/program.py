@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
 from stator.errors import ConstraintViolation, InvalidArgument, Unsupported
@@ -35,6 +36,8 @@ def export(
         dynamic_shapes = dynamic_shapes.dynamic_shapes(model, args, kwargs)
     shapes = dims.Shapes(bound, dynamic_shapes)
     root = module_of(model)
+    if root is not None and any(is_lazy(member) for member in (*root.parameters(), *root.buffers())):
+        raise InvalidArgument("the model has lazy modules, whose parameters do not exist yet: run it once first")
     call = Call(model.__call__ if isinstance(model, nn.Module) else model, args, kwargs)
     names = parameter_names(bound.signature, args, kwargs)
     positions = {name: i for i, name in reversed(list(enumerate(names)))}

@@ -9,7 +9,7 @@ import torch
 from torch.utils._pytree import GetAttrKey, MappingKey, SequenceKey
 
 from stator.errors import ConstraintViolation
-from stator.exporting.dims import Linear, Shapes, Wanted
+from stator.exporting.dims import Leaf, Linear, Shapes, Wanted
 from stator.guards import path as paths
 from stator.guards.path import Path
 from stator.shapes.expressions import NoForm, fold
@@ -22,9 +22,9 @@ class Named(Policy):
 
     __slots__ = ("numbers", "wanted")
 
-    def __init__(self, shapes: Shapes, numbers: set[Path]) -> None:
+    def __init__(self, leaves: list[Leaf], numbers: set[Path]) -> None:
         super().__init__(None, [(paths.arg(0), "", 0)], unbacked=True)  # something is symbolic
-        self.wanted = {id(leaf.value): leaf for leaf in shapes.leaves if leaf.dims}
+        self.wanted = {id(leaf.value): leaf for leaf in leaves if leaf.dims}
         self.numbers = numbers
 
     def dims(self, path: Path, tensor: torch.Tensor) -> Any:
