@@ -58,7 +58,7 @@ def test_derived(spec):
         return torch.cat([x, x]) + y
 
     more = [((torch.randn(n), torch.randn(2 * n)), {}) for n in (3, 7)]
-    same(doubled, (torch.randn(4), torch.randn(8)), dynamic_shapes=spec, more=more)
+    same(doubled, (torch.randn(4), torch.randn(8)), dynamic_shapes=spec, save=True, more=more)
 
 
 def test_derived_with_offset_and_without_root():
@@ -101,6 +101,41 @@ def test_what_the_program_asked_is_checked_when_it_runs():
     for wrong in ((4, 12), (7, 12), (12, 8)):
         with pytest.raises((AssertionError, RuntimeError)):
             run(*map(torch.randn, wrong))
+
+
+def checked(x, n):
+    k = n.item()
+    torch._check(k > 2)
+    return torch.zeros(k) + x.sum()
+
+
+# Sizes and numbers that only data tells: program -> calls with different ones.
+FROM_DATA = {
+    "nonzero": (lambda x: x.nonzero() * 2, [(torch.tensor([0.0, 1, 2]),), (torch.zeros(3),), (torch.ones(3),)]),
+    "mask": (lambda x: x[x > 0].sum(), [(torch.randn(8),), (-torch.ones(8),)]),
+    "item": (lambda n, y: y * n.sum().item(), [(torch.tensor([3]), torch.ones(2)), (torch.tensor([9]), torch.ones(2))]),
+    "slice": (lambda x, n: x[: n.item()] * 2, [(torch.randn(8), torch.tensor(3)), (torch.randn(8), torch.tensor(8))]),
+    "check": (checked, [(torch.randn(2), torch.tensor(3)), (torch.randn(2), torch.tensor(9))]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FROM_DATA)
+def test_sizes_from_data(name):
+    program, (example, *more) = FROM_DATA[name]
+    exported = same(program, example, more=[(call, {}) for call in more])
+    if name == "check":
+        with pytest.raises((AssertionError, RuntimeError)):
+            exported.module()(torch.randn(2), torch.tensor(2))
+
+
+def test_size_from_data_next_to_named_ones():
+    def picked(x, y):
+        return x[x[:, 0] > 0] @ y
+
+    def call(n):
+        return (torch.randn(n, 4), torch.randn(4, 2)), {}
+
+    same(picked, call(5)[0], dynamic_shapes={"x": {0: a}}, save=True, more=[call(9), call(3)])
 
 
 def args():
@@ -177,10 +212,11 @@ class Unknown:
     [
         (lambda: stator.export(total, list(args())), "args must be a tuple of arguments, got list"),
         (lambda: stator.export(total, args(), [1]), "kwargs must be a dict of arguments, got list"),
+        (lambda: stator.export(nn.LazyLinear(2), args()[:1]), "the model has lazy modules"),
         (lambda: stator.export(Total, args()), "stator.export needs a function or a module"),
-        (lambda: stator.export(total, (torch.randn(2),)), "do not fit the signature (x, y): missing a required argument"),
+        (lambda: stator.export(total, (torch.randn(2),)), "do not fit the signature (x, y): missing a required"),
         (lambda: stator.export(total, (torch.randn(2, 3), Unknown())), "`y` is an object of class Unknown, which an"),
-        (lambda: stator.export(lambda x: {"k": [Unknown()]}, (torch.randn(2),)), "`result['k'][0]` is an object of class Unknown"),
+        (lambda: stator.export(lambda x: [Unknown()], (torch.randn(2),)), "`result[0]` is an object of class Unknown"),
     ],
 )  # fmt: skip
 def test_wrong_arguments(call, text):

@@ -14,7 +14,7 @@ from tests.models.zoo import make
 
 batch, seq = Dim("batch", max=32), Dim("seq", max=48)
 SAVED = ("mlp", "llama")  # also through a file
-COMPARED = ("resnet", "bert")  # also with torch.export itself
+COMPARED = ("mlp", "bert")  # also with torch.export itself
 
 
 def resized(inputs: dict[str, torch.Tensor], rows: int, length: int) -> dict[str, Any]:
@@ -22,17 +22,18 @@ def resized(inputs: dict[str, torch.Tensor], rows: int, length: int) -> dict[str
     made = {}
     for name, value in inputs.items():
         value = torch.cat([value] * rows)[:rows]
-        made[name] = torch.cat([value] * 3, 1)[:, :length] if value.dtype is torch.int64 and value.dim() == 2 else value
+        tokens = value.dtype is torch.int64 and value.dim() == 2
+        made[name] = torch.cat([value] * 3, 1)[:, :length].contiguous() if tokens else value
     return made
 
 
-@pytest.mark.parametrize("name", ["mlp", "resnet", "llama", "bert", "gpt2"])
+@pytest.mark.parametrize("name", ["mlp", "resnet", "llama", "bert"])
 def test_model(name: str) -> None:
     model, inputs = make(name, train=False)
     inputs = {key: value for key, value in inputs.items() if key != "labels"}
     tokens = {key: value.dtype is torch.int64 for key, value in inputs.items()}
     shapes = {key: {0: batch, 1: seq} if tokens[key] else {0: batch} for key in inputs}
-    constants = {"use_cache": False} if name in ("llama", "gpt2") else {}
+    constants = {"use_cache": False} if name == "llama" else {}
     example = resized(inputs, 3, 12) | constants
     with torch.no_grad():
         program = stator.export(model, (), example, dynamic_shapes=shapes)

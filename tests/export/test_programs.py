@@ -74,7 +74,7 @@ def test_nested_containers():
         return {"x": {"y": torch.randn(n)}}, [torch.randn(n)], (torch.randn(2), torch.randn(2))
 
     shapes = {"tree": {"x": {"y": {0: batch}}}, "parts": [{0: batch}]}
-    same(nested, args(4), dynamic_shapes=shapes, more=[(args(n), {}) for n in (2, 9)])
+    same(nested, args(4), dynamic_shapes=shapes, save=True, more=[(args(n), {}) for n in (2, 9)])
 
 
 @pytest.mark.parametrize("spec", [{"first": {0: batch}}, [{0: batch}, None, None]])
@@ -83,16 +83,14 @@ def test_dataclass(spec):
         return Pair(pair.first * pair.count, pair.count + 1, pair.second)
 
     arg = Pair(torch.randn(4), 2, torch.randn(3))
-    same(double, (arg,), dynamic_shapes={"pair": spec}, save=False, more=[((Pair(torch.randn(6), 2, arg.second),), {})])
+    same(double, (arg,), dynamic_shapes={"pair": spec}, more=[((Pair(torch.randn(6), 2, arg.second),), {})])
 
 
 def test_namedtuple():
     def swap(p):
         return Point(p.v, p.u + 1)
 
-    same(
-        swap, (Point(torch.randn(4), torch.randn(4)),), dynamic_shapes=({"u": {0: batch}, "v": {0: batch}},), save=False
-    )
+    same(swap, (Point(torch.randn(4), torch.randn(4)),), dynamic_shapes=({"u": {0: batch}, "v": {0: batch}},))
 
 
 def with_outer_state(x):
@@ -117,7 +115,7 @@ def test_int_that_varies():
     def first(x, n):
         return x[:n] * n
 
-    same(first, (torch.randn(8), 4), dynamic_shapes={"n": Dim.DYNAMIC}, more=[((torch.randn(8), 6), {})])
+    same(first, (torch.randn(8), 4), dynamic_shapes={"n": Dim.DYNAMIC}, save=True, more=[((torch.randn(8), 6), {})])
 
 
 def test_one_tensor_twice():
@@ -136,7 +134,7 @@ def test_arguments_that_are_written_to():
         parts["y"].mul_(x)
         return x * 2
 
-    program = same(bump, (torch.randn(4), {"y": torch.randn(4)}))
+    program = same(bump, (torch.randn(4), {"y": torch.randn(4)}), save=True)
     written = program.run_decompositions().graph_signature.user_inputs_to_mutate
     assert sorted(written.values()) == ["parts_y", "x"]
 
@@ -149,9 +147,22 @@ def test_state_of_torch():
             low = OUTER(x)
         return frozen + OUTER(x), low
 
-    program = same(mixed, (torch.randn(2, 4),))
+    program = same(mixed, (torch.randn(2, 4),), save=True)
+    outputs = [node.meta["val"] for node in program.graph.output_node().args[0]]
+    assert [value.dtype for value in outputs] == [torch.float32, torch.bfloat16]
     results = program.module()(torch.randn(2, 4))
-    assert results[0].requires_grad and results[1].dtype is torch.bfloat16
+    assert [result.requires_grad for result in results] == [True, True]
+
+
+def test_inference_mode_means_no_grad():
+    def inferred(x):
+        with torch.inference_mode():
+            return OUTER(x)
+
+    program = stator.export(inferred, (torch.randn(2, 4),))
+    x = torch.randn(2, 4)
+    result = program.module()(x)
+    assert torch.equal(result, OUTER(x)) and not result.requires_grad
 
 
 def test_method_partial_and_compiled():
@@ -197,6 +208,20 @@ def test_what_the_program_raises():
 
     with pytest.raises(ValueError, match="bad 1"):
         stator.export(fail, (torch.randn(4),), dynamic_shapes={"x": {0: batch}})
+
+
+def test_branches_that_raise_become_assertions():
+    def careful(x):
+        if x.sum() > 100:
+            raise ValueError("too big")
+        if not (x < 50).all():
+            raise ValueError("one too big")
+        return x * 2
+
+    run = same(careful, (torch.ones(4),), save=True, more=[((-torch.ones(4),), {})]).module()
+    for wrong in (torch.full((4,), 40.0), torch.tensor([60.0, -60, 0, 0])):
+        with pytest.raises((AssertionError, RuntimeError), match="the program raises an exception for data like this"):
+            run(wrong)
 
 
 def test_lines_and_modules_of_operations():
@@ -303,3 +328,4 @@ def test_breaks_are_errors():
     with pytest.raises(stator.Unsupported) as raised:
         stator.export(lambda x: x if x.sum() > 0 else -x, (torch.ones(2),))
     assert raised.value.break_id == "data-dependent-branch"
+    assert "stator.explain(model)(*args, **kwargs)" in raised.value.__notes__[0]

@@ -11,7 +11,7 @@ import torch
 from torch import fx, nn
 
 from stator import _frames
-from stator.errors import Again, StatorError
+from stator.errors import Again, StatorError, unsupported
 from stator.exporting.dims import Shapes
 from stator.exporting.outside import ProgramAssembly, describer
 from stator.exporting.places import Origin, Where
@@ -103,9 +103,9 @@ class ProgramCapture(Capture):
     """Captures a call whole, with named dimensions; its effects are those that an exported program can have."""
 
     def __init__(
-        self, call: Call, shapes: Shapes, numbers: set[Path], root: nn.Module | None, names: list[str], whole: Any
+        self, call: Call, shapes: Shapes, policy: Named, root: nn.Module | None, names: list[str], whole: Any
     ) -> None:
-        self.shapes, self.numbers, self.root = shapes, numbers, root
+        self.shapes, self.policy, self.root = shapes, policy, root
         self.buffers = buffer_dicts(root)
         self.hooks = Hooks()
         self.raised: Exception | None = None
@@ -117,7 +117,7 @@ class ProgramCapture(Capture):
         super().__init__(call, Options(fullgraph=True, backend="eager"), whole=whole)
 
     def make_host(self, learned: Learned | None) -> TensorHost:
-        return ProgramHost(Named(self.shapes, self.numbers), self.shapes, self.root)
+        return ProgramHost(self.policy, self.shapes, self.root)
 
     def make_assembly(self) -> Assembly:
         return ProgramAssembly(self.host, self.buffers, self.describe, self.hooks.assign_buffer)
@@ -162,6 +162,8 @@ class ProgramCapture(Capture):
                 self.kept.add(name)
         self.graph = module = recorder.finish(outputs)
         note_modules(module)
+        if self.host.symbols is not None:
+            self.host.symbols.answering = False
         recorder.repeatable = False  # what fails while it is traced is not tried again
         loads = [assembly.input(recorder.tensor(name)) for name in recorder.inputs]
         self.mutated = [
@@ -180,12 +182,24 @@ class ProgramCapture(Capture):
 
 def capture(call: Call, shapes: Shapes, numbers: set[Path], root: nn.Module | None, names: list[str]) -> Captured:
     """Captures a call; `names` are those of the parameters, by the number of the argument."""
-    whole: frozenset[Path] = frozenset()
-    while True:
-        try:
-            return ProgramCapture(call, shapes, numbers, root, names, whole).captured()
-        except Again as again:
-            whole |= {again.path}
+
+    def attempt(policy: Named) -> Captured:
+        whole: frozenset[Path] = frozenset()
+        while True:
+            try:
+                return ProgramCapture(call, shapes, policy, root, names, whole).captured()
+            except Again as again:
+                whole |= {again.path}
+
+    try:
+        return attempt(Named(shapes.leaves, numbers))
+    except StatorError:
+        raise
+    except Exception as error:
+        raised = error
+    attempt(Named([], set()))  # raises it again, if it does with constants
+    name = type(raised).__name__
+    raise unsupported("symbolic-value", f"with symbolic sizes it raises {name}: {raised}", function=name) from raised
 
 
 def first_write(graph: fx.Graph, name: str) -> Any:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import fx, nn
-from torch.fx.traceback import preserve_node_meta
+from torch import nn
 from torch.utils import _pytree as pytree
 
 from stator.errors import InvalidArgument
 from stator.exporting.capture import Captured
 from stator.exporting.dims import PRIMITIVES
 from stator.exporting.outside import refusal
+from stator.exporting.run import run
 from stator.guards.path import ARG, Path
 from stator.guards.relation import INT
 
@@ -50,7 +51,7 @@ class Program:
         self.module = make_module(root, signature, self.forward)
         self.assigned: list[tuple[str, Any]] = []
         captured.hooks.assign = lambda name, value: self.assigned.append((name, value))
-        captured.hooks.run = self.run
+        captured.hooks.run = functools.partial(run, captured.graph)
         self.check_mutated()
         self.loads = [self.getter(path) for path in captured.entry.loads]
         self.operands = {
@@ -152,11 +153,6 @@ class Program:
         self.assigned.clear()
         check_result(result)
         return result
-
-    def run(self, *inputs: Any) -> Any:
-        """The graph, so that torch copies the user's lines and modules from each operation to what it makes of it."""
-        with preserve_node_meta():
-            return fx.Interpreter(self.captured.graph).run(*inputs)
 
     def check_conditions(self, leaves: list[Any], values: list[Any]) -> None:
         """What was found out about sizes, for torch to know too: it holds for the example, and must for any call."""

@@ -18,11 +18,14 @@ from stator.emit.emitter import Emitter
 from stator.emit.plan import Const
 from stator.errors import ExportError
 from stator.exporting.places import user_place
+from stator.guards.mortal import alive
 from stator.guards.path import ARG, CELL, ITEM, Path, describe_object
 from stator.native import logs, warn
 from stator.runtime.assemble import Assembly
 from stator.runtime.tensor_host import TensorHost
 from stator.tensors.traced import TracedTensor
+
+RAISES = "the program raises an exception for data like this"
 
 
 class Once:
@@ -54,6 +57,8 @@ class ProgramAssembly(Assembly):
         if not self.said:
             self.said = [self._message(*effect) for effect in self.host.effects]
         self._check_scopes()
+        if self.host.assumed is not None:
+            emitter.statement("{0}({1}, {2})", Const(torch._assert_async), self.host.assumed, RAISES)
         for record in list(self.host.records.values()):
             if record.before is not None and id(record.obj) in self.buffers:
                 self._dict_of_buffers(record)
@@ -165,19 +170,19 @@ def describer(names: list[str]) -> Callable[[Path], str]:
     """Paths in the user's words: arguments by name, globals and variables of enclosing functions too."""
 
     def describe(path: Path) -> str:
-        steps = [step for step in path.chain() if step.key not in _HIDDEN]
-        root, *rest = steps
+        root, *rest = [step for step in path.chain() if step.key not in _HIDDEN]
+        owner = alive(root.key)
         if root.accessor is ARG:
             text = names[root.key]
-        elif isinstance(root.key, dict) and rest and type(rest[0].key) is str:
+        elif isinstance(owner, dict) and rest and type(rest[0].key) is str:
             text, rest = rest[0].key, rest[1:]
-        elif isinstance(root.key, torch.nn.Module) or isinstance(getattr(root.key, "__self__", None), torch.nn.Module):
+        elif isinstance(owner, torch.nn.Module) or isinstance(getattr(owner, "__self__", None), torch.nn.Module):
             text = "self"
         elif (variable := variable_of(path)) is not None:
             text = variable[1]
             rest = rest[next(i for i, step in enumerate(rest) if step.accessor is ITEM) + 1 :]
         else:
-            text = describe_object(root.key)
+            text = describe_object(owner)
         for step in rest:
             if step.accessor is not CELL:
                 text = step.accessor.text.format(parent=text, key=step.key)
@@ -195,7 +200,7 @@ def variable_of(path: Path) -> tuple[Any, str] | None:
     for step in steps:
         if step.accessor is ITEM and step.parent is not None and step.parent.key == "__closure__":
             owner = step.parent.parent
-            function = owner.key if owner is not None and owner.parent is None else None
+            function = alive(owner.key) if owner is not None and owner.parent is None else None
             code = getattr(getattr(function, "__func__", function), "__code__", None)
             return (code, code.co_freevars[step.key]) if code is not None else None
     return None

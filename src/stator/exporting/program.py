@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
-from stator.errors import ConstraintViolation, InvalidArgument
+from stator.errors import ConstraintViolation, InvalidArgument, Unsupported
 from stator.exporting import dims
 from stator.exporting.capture import capture
 from stator.exporting.module import Program
@@ -35,10 +36,16 @@ def export(
         dynamic_shapes = dynamic_shapes.dynamic_shapes(model, args, kwargs)
     shapes = dims.Shapes(bound, dynamic_shapes)
     root = module_of(model)
+    if root is not None and any(is_lazy(member) for member in (*root.parameters(), *root.buffers())):
+        raise InvalidArgument("the model has lazy modules, whose parameters do not exist yet: run it once first")
     call = Call(model.__call__ if isinstance(model, nn.Module) else model, args, kwargs)
     names = parameter_names(bound.signature, args, kwargs)
     positions = {name: i for i, name in reversed(list(enumerate(names)))}
-    captured = capture(call, shapes, number_paths(shapes, positions), root, names)
+    try:
+        captured = capture(call, shapes, number_paths(shapes, positions), root, names)
+    except Unsupported as error:
+        error.add_note("stator.explain(model)(*args, **kwargs) runs the call and lists all breaks, not only the first")
+        raise
     signature, spec = bound.flat(shapes.spec())
     program = Program(captured, root, signature)
     try:

@@ -9,7 +9,7 @@ import torch
 from torch.utils._pytree import GetAttrKey, MappingKey, SequenceKey
 
 from stator.errors import ConstraintViolation
-from stator.exporting.dims import Linear, Shapes, Wanted
+from stator.exporting.dims import Leaf, Linear, Shapes, Wanted
 from stator.guards import path as paths
 from stator.guards.path import Path
 from stator.shapes.expressions import NoForm, fold
@@ -22,9 +22,9 @@ class Named(Policy):
 
     __slots__ = ("numbers", "wanted")
 
-    def __init__(self, shapes: Shapes, numbers: set[Path]) -> None:
-        super().__init__(None, [(paths.arg(0), "", 0)])  # something is symbolic
-        self.wanted = {id(leaf.value): leaf for leaf in shapes.leaves if leaf.dims}
+    def __init__(self, leaves: list[Leaf], numbers: set[Path]) -> None:
+        super().__init__(None, [(paths.arg(0), "", 0)], unbacked=True)  # something is symbolic
+        self.wanted = {id(leaf.value): leaf for leaf in leaves if leaf.dims}
         self.numbers = numbers
 
     def dims(self, path: Path, tensor: torch.Tensor) -> Any:
@@ -42,7 +42,7 @@ class NamedSymbols(Symbols):
     """Symbols of which some have names, and are related by them."""
 
     def __init__(self, origin: Callable[[], Any], shapes: Shapes, report: Callable[[NamedSymbols], None]) -> None:
-        super().__init__(origin)
+        super().__init__(origin, unbacked=True)
         self.env.approximate = True  # as torch.export has it
         self.shapes = shapes
         self.report = report

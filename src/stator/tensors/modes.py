@@ -179,10 +179,18 @@ class GraphState:
         if state.dtype is not self.start.dtype:  # AOTAutograd leaves it to the running graph to look at the default
             raise UnsupportedState("torch.set_default_dtype", "the default dtype changes")
         if (self.now.inference, self.now.autocast) != (state.inference, state.autocast):
+            self._nest(state)
             self._contexts(state)
         if self.now.grad != state.grad:
             self._record(torch._C._set_grad_enabled, (state.grad,), "set_grad_enabled")
         self.now = state
+
+    def _nest(self, state: State) -> None:
+        """Blocks of autocast hold blocks of another grad mode whole: what splits a graph by them wants that."""
+        plain = self.now.inference == state.inference == self.start.inference
+        if plain and self.now.grad != self.start.grad:
+            self._record(torch._C._set_grad_enabled, (self.start.grad,), "set_grad_enabled")
+            self.now = self.now._replace(grad=self.start.grad)
 
     def finish(self) -> None:
         """Leaves the graph in the state it started in."""
