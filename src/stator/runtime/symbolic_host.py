@@ -17,7 +17,7 @@ from stator import _entry, _frames
 from stator.frame import Frame
 from stator.guards.check import TYPE_IS
 from stator.native.host import OVERRIDES, READERS, STANDINS, WRITERS, Host
-from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated
+from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, whole
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors.traced import TracedTensor
 from stator.world.door import IMPORTERS, constant
@@ -133,6 +133,12 @@ def keeps(host: Any, function: Any) -> bool:
 
 
 def int_of(host: Any, f: Frame, args: list[Any]) -> Any:
+    if len(args) == 1 and type(args[0]) is TracedFloat:
+        return whole(int, args[0])
+    return args[0] if len(args) == 1 and type(args[0]) is TracedInt else NotImplemented
+
+
+def index_of(host: Any, f: Frame, args: list[Any]) -> Any:
     return args[0] if len(args) == 1 and type(args[0]) is TracedInt else NotImplemented
 
 
@@ -147,6 +153,17 @@ def math_of(function: Any) -> Caller:
 
     def call(host: Any, f: Frame, args: list[Any]) -> Any:
         return NotImplemented if SYMBOLIC.isdisjoint(map(type, args)) else calculated(function, *args)
+
+    return call
+
+
+def extreme_of(function: Any) -> Caller:
+    """`min` and `max` of floats: one of them, whichever it is in the next call."""
+
+    def call(host: Any, f: Frame, args: list[Any]) -> Any:
+        kinds = set(map(type, args))
+        symbolic = len(args) > 1 and TracedFloat in kinds and kinds <= {float, TracedFloat}
+        return calculated(function, *args) if symbolic else NotImplemented
 
     return call
 
@@ -207,11 +224,14 @@ ROWS: dict[Any, Caller] = {
     max: extreme(torch.sym_max),
     min: extreme(torch.sym_min),
     int: int_of,
-    operator.index: int_of,
+    math.trunc: int_of,
+    operator.index: index_of,
     float: float_of,
     len: length_of,
     isinstance: is_instance,
     **{function: math_of(function) for function in MATH},
+    min: extreme_of(min),
+    max: extreme_of(max),
     **{function: question_of(function) for function in QUESTIONS},
 }
 PLAIN_METACLASSES = frozenset({type, type(torch.Tensor), type(torch.nn.Parameter)})  # a number is no tensor
