@@ -149,7 +149,7 @@ REAL_FUNCTIONS: dict[tuple[str, int], Any] = {
     (name[0], number): getattr(math, name[2:]) for name, number in RELATION_OPS.items() if " " in name
 }
 _UNARY: dict[str, Callable[[Any], Any]] = {"NOT": operator.not_, "NEG": operator.neg}
-TWINS: dict[str, Callable[[int, int], Any]] = {
+TWINS: dict[str, Callable[[Any, Any], Any]] = {
     "ADD": lambda a, b: a + b,
     "MUL": lambda a, b: a * b,
     "FLOORDIV": lambda a, b: a // b,
@@ -165,7 +165,7 @@ TWINS: dict[str, Callable[[int, int], Any]] = {
     "AND": lambda a, b: bool(a and b),
     "OR": lambda a, b: bool(a or b),
 }
-REAL_TWINS: dict[str, Callable[[float, float], Any]] = {
+REAL_TWINS: dict[str, Callable[[Any, Any], Any]] = {
     **{name: TWINS[name] for name in ("ADD", "MUL", "EQ", "NE", "LT", "LE", "GT", "GE")},
     "SUB": operator.sub,
     "DIV": operator.truediv,

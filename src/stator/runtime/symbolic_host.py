@@ -157,17 +157,6 @@ def math_of(function: Any) -> Caller:
     return call
 
 
-def extreme_of(function: Any) -> Caller:
-    """`min` and `max` of floats: one of them, whichever it is in the next call."""
-
-    def call(host: Any, f: Frame, args: list[Any]) -> Any:
-        kinds = set(map(type, args))
-        symbolic = len(args) > 1 and TracedFloat in kinds and kinds <= {float, TracedFloat}
-        return calculated(function, *args) if symbolic else NotImplemented
-
-    return call
-
-
 def question_of(function: Any) -> Caller:
     """A question about a float, guarded."""
 
@@ -202,10 +191,13 @@ def bool_of(host: Any, f: Frame, args: list[Any]) -> Any:
     return args[0] if type(args[0]) is TracedBool else args[0] != 0
 
 
-def extreme(function: Any) -> Caller:
-    """`max` and `min` of ints, without a comparison that only data decides."""
+def extreme(plain: Any, function: Any) -> Caller:
+    """`max` and `min` of ints or of floats, without a comparison: whichever it is in the next call."""
 
     def row(host: Any, f: Frame, args: list[Any]) -> Any:
+        kinds = set(map(type, args))
+        if len(args) > 1 and TracedFloat in kinds and kinds <= {float, TracedFloat}:
+            return calculated(plain, *args)
         if len(args) < 2 or not all(type(arg) in (int, TracedInt) for arg in args):
             return NotImplemented
         symbols = host.symbolic()
@@ -221,8 +213,8 @@ BY_TYPE = frozenset(
 
 ROWS: dict[Any, Caller] = {
     bool: bool_of,
-    max: extreme(torch.sym_max),
-    min: extreme(torch.sym_min),
+    max: extreme(max, torch.sym_max),
+    min: extreme(min, torch.sym_min),
     int: int_of,
     math.trunc: int_of,
     operator.index: index_of,
@@ -230,8 +222,6 @@ ROWS: dict[Any, Caller] = {
     len: length_of,
     isinstance: is_instance,
     **{function: math_of(function) for function in MATH},
-    min: extreme_of(min),
-    max: extreme_of(max),
     **{function: question_of(function) for function in QUESTIONS},
 }
 PLAIN_METACLASSES = frozenset({type, type(torch.Tensor), type(torch.nn.Parameter)})  # a number is no tensor
