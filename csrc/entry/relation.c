@@ -1,4 +1,5 @@
-/* The RELATION check: a postfix program of 64-bit integers over sizes, strides and ints. What overflows does not hold. */
+/* The RELATION check: a postfix program of 64-bit integers over sizes, strides and ints, or of doubles over floats and
+   ints as well. What overflows does not hold, nor where Python would raise. */
 #include "entry.h"
 #include <math.h>
 
@@ -7,38 +8,63 @@ typedef struct {
     double bound; /* KIND_SIDE: whether a float is above, at or below */
 } Operand;
 
-enum { KIND_SIZE, KIND_STRIDE, KIND_INT, KIND_SIDE };
+enum { KIND_SIZE, KIND_STRIDE, KIND_INT, KIND_SIDE, KIND_FLOAT, KIND_NUMBER };
 
 typedef struct {
     int64_t op, arg;
 } Step;
 
 struct Relation {
-    int32_t operands, steps, depth;
+    int32_t operands, steps;
+    bool real; /* calculates with doubles */
     Operand *operand;
     Step *step;
 };
 
-/* Pushes: CONST, LOAD. Changes the top: POW, NOT. The others take two values and leave one. */
+/* Pushes: CONST, LOAD. Changes the top: POW, NOT, NEG, CALL1. The others take two values and leave one. */
 #define RELATION_OPS(X) \
-    X(CONST) X(LOAD) X(POW) X(NOT) X(ADD) X(MUL) X(FLOORDIV) X(MOD) X(MAX) X(MIN) X(EQ) X(NE) X(LT) X(LE) X(GT) X(GE) X(AND) X(OR)
+    X(CONST) X(LOAD) X(POW) X(NOT) X(NEG) X(CALL1) X(SUB) X(DIV) X(CALL2) X(ADD) X(MUL) X(FLOORDIV) X(MOD) X(MAX) X(MIN) X(EQ) X(NE) X(LT) X(LE) X(GT) X(GE) X(AND) X(OR)
 #define RELATION_ENUM(name) REL_##name,
 enum { RELATION_OPS(RELATION_ENUM) REL_COUNT };
 #define RELATION_NAME(name) #name,
 static const char *const names[] = {RELATION_OPS(RELATION_NAME)};
 enum { DEEPEST = 64 };
 
-/* {name: number}, new reference. */
+/* Functions of libm that Python's math calls as they are. */
+#define FUNCTIONS1(X) \
+    X(sqrt) X(exp) X(expm1) X(log) X(log1p) X(log2) X(log10) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) \
+    X(tanh) X(fabs)
+#define FUNCTIONS2(X) X(pow) X(atan2) X(copysign)
+#define POINTER(name) name,
+static double (*const functions1[])(double) = {FUNCTIONS1(POINTER)};
+static double (*const functions2[])(double, double) = {FUNCTIONS2(POINTER)};
+static const char *const names1[] = {FUNCTIONS1(RELATION_NAME)};
+static const char *const names2[] = {FUNCTIONS2(RELATION_NAME)};
+enum { COUNT1 = sizeof(names1) / sizeof(*names1), COUNT2 = sizeof(names2) / sizeof(*names2) };
+
+static int
+add_names(PyObject *table, const char *const *found, int count, const char *prefix)
+{
+    for (int i = 0; i < count; i++) {
+        PyObject *key = PyUnicode_FromFormat("%s%s", prefix, found[i]), *number = PyLong_FromLong(i);
+        int failed = key == NULL || number == NULL || PyDict_SetItem(table, key, number) < 0;
+        Py_XDECREF(key);
+        Py_XDECREF(number);
+        if (failed) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* {name: number} of operations, and of functions behind "1 " and "2 "; new reference. */
 PyObject *
 relation_ops(void)
 {
     PyObject *table = PyDict_New();
-    for (int op = 0; table != NULL && op < REL_COUNT; op++) {
-        PyObject *number = PyLong_FromLong(op);
-        if (number == NULL || PyDict_SetItemString(table, names[op], number) < 0) {
-            Py_CLEAR(table);
-        }
-        Py_XDECREF(number);
+    if (table != NULL && (add_names(table, names, REL_COUNT, "") < 0 || add_names(table, names1, COUNT1, "1 ") < 0
+                          || add_names(table, names2, COUNT2, "2 ") < 0)) {
+        Py_CLEAR(table);
     }
     return table;
 }
@@ -51,16 +77,18 @@ well_formed(const Relation *relation)
     for (int32_t i = 0; i < relation->steps; i++) {
         Step step = relation->step[i];
         if (step.op < 0 || step.op >= REL_COUNT || (step.op == REL_LOAD && (step.arg < 0 || step.arg >= relation->operands))
-            || (step.op == REL_POW && (step.arg < 0 || step.arg > 64))) {
+            || (step.op == REL_POW && (step.arg < 0 || step.arg > 64))
+            || (step.op == REL_CALL1 && (step.arg < 0 || step.arg >= COUNT1))
+            || (step.op == REL_CALL2 && (step.arg < 0 || step.arg >= COUNT2))) {
             return false;
         }
         if (step.op <= REL_LOAD) {
             depth++;
         }
-        else if (depth < (step.op <= REL_NOT ? 1 : 2)) {
+        else if (depth < (step.op <= REL_CALL1 ? 1 : 2)) {
             return false;
         }
-        else if (step.op > REL_NOT) {
+        else if (step.op > REL_CALL1) {
             depth--;
         }
         if (depth > DEEPEST) {
@@ -79,7 +107,7 @@ fill(Relation *relation, PyObject *operands, PyObject *code, int32_t slots)
                               &operand->bound)) {
             return -1;
         }
-        if (operand->slot < 0 || operand->slot >= slots || operand->kind < 0 || operand->kind > KIND_SIDE || operand->index < 0) {
+        if (operand->slot < 0 || operand->slot >= slots || operand->kind < 0 || operand->kind > KIND_NUMBER || operand->index < 0) {
             PyErr_SetString(PyExc_ValueError, "operand out of range");
             return -1;
         }
@@ -98,12 +126,13 @@ fill(Relation *relation, PyObject *operands, PyObject *code, int32_t slots)
     return 0;
 }
 
-/* From ((slot, kind, index, bound), ...), (op, arg, op, arg, ...); the caller owns the result. */
+/* From ((slot, kind, index, bound), ...), (op, arg, op, arg, ...), real; the caller owns the result. */
 Relation *
 relation_new(PyObject *key, int32_t slots)
 {
     PyObject *operands, *code;
-    if (!PyArg_ParseTuple(key, "O!O!", &PyTuple_Type, &operands, &PyTuple_Type, &code)) {
+    int real = 0;
+    if (!PyArg_ParseTuple(key, "O!O!|p", &PyTuple_Type, &operands, &PyTuple_Type, &code, &real)) {
         return NULL;
     }
     Relation *relation = PyMem_Calloc(1, sizeof(Relation));
@@ -111,6 +140,7 @@ relation_new(PyObject *key, int32_t slots)
         PyErr_NoMemory();
         return NULL;
     }
+    relation->real = real != 0;
     relation->operands = (int32_t)PyTuple_GET_SIZE(operands);
     relation->steps = (int32_t)(PyTuple_GET_SIZE(code) / 2);
     relation->operand = PyMem_Calloc(relation->operands + 1, sizeof(Operand));
@@ -182,13 +212,109 @@ divide(int64_t a, int64_t b, int64_t *quotient, int64_t *rest)
     return true;
 }
 
+static bool
+read_double(const Operand *operand, PyObject *const *values, double *out)
+{
+    static const int64_t largest = (int64_t)1 << 53; /* ints up to here are doubles exactly */
+    PyObject *value = values[operand->slot];
+    int64_t number;
+    if (operand->kind == KIND_NUMBER) {
+        *out = operand->bound;
+        return true;
+    }
+    if (operand->kind == KIND_FLOAT) {
+        *out = PyFloat_CheckExact(value) ? PyFloat_AS_DOUBLE(value) : 0.0;
+        return PyFloat_CheckExact(value);
+    }
+    if (!read_operand(operand, values, &number) || number > largest || number < -largest) {
+        return false;
+    }
+    *out = (double)number;
+    return true;
+}
+
+/* The same with doubles. A function that gives no finite number may be one for which Python raises. */
+static bool
+real_relation_holds(const Relation *relation, PyObject *const *values)
+{
+    double stack[DEEPEST + 1], *top = stack;
+    for (const Step *step = relation->step, *end = step + relation->steps; step < end; step++) {
+        double right = step->op > REL_CALL1 ? *top-- : 0.0;
+        double *left = top;
+        switch (step->op) {
+        case REL_LOAD:
+            if (!read_double(&relation->operand[step->arg], values, ++top)) {
+                return false;
+            }
+            break;
+        case REL_NOT:
+            *left = *left == 0.0;
+            break;
+        case REL_NEG:
+            *left = -*left;
+            break;
+        case REL_CALL1:
+            *left = functions1[step->arg](*left);
+            if (!isfinite(*left)) {
+                return false;
+            }
+            break;
+        case REL_CALL2:
+            *left = functions2[step->arg](*left, right);
+            if (!isfinite(*left)) {
+                return false;
+            }
+            break;
+        case REL_ADD:
+            *left += right;
+            break;
+        case REL_SUB:
+            *left -= right;
+            break;
+        case REL_MUL:
+            *left *= right;
+            break;
+        case REL_DIV:
+            if (right == 0.0) {
+                return false;
+            }
+            *left /= right;
+            break;
+        case REL_EQ:
+            *left = *left == right;
+            break;
+        case REL_NE:
+            *left = *left != right;
+            break;
+        case REL_LT:
+            *left = *left < right;
+            break;
+        case REL_LE:
+            *left = *left <= right;
+            break;
+        case REL_GT:
+            *left = *left > right;
+            break;
+        case REL_GE:
+            *left = *left >= right;
+            break;
+        default:
+            return false;
+        }
+    }
+    return *top != 0.0;
+}
+
 bool
 relation_holds(const Relation *relation, PyObject *const *values)
 {
+    if (relation->real) {
+        return real_relation_holds(relation, values);
+    }
     int64_t stack[DEEPEST + 1], *top = stack, quotient = 0, rest = 0; /* stack[0] lies below the first value */
     for (const Step *step = relation->step, *end = step + relation->steps; step < end; step++) {
         bool fits = true;
-        int64_t right = step->op > REL_NOT ? *top-- : 0;
+        int64_t right = step->op > REL_CALL1 ? *top-- : 0;
         int64_t *left = top;
         switch (step->op) {
         case REL_CONST:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from stator._entry import RELATION_OPS
 from stator.guards import path as paths
 from stator.guards.guardset import GuardSet
-from stator.guards.relation import INT, SIZE, STRIDE, Operand, Relation
+from stator.guards.relation import FLOAT, INT, NUMBER, REAL_TWINS, SIZE, STRIDE, TWINS, Operand, Relation
 
 OPS = RELATION_OPS
 
@@ -63,7 +64,7 @@ def test_malformed_programs_are_refused() -> None:
 def test_random_programs_agree_with_the_twin() -> None:
     rng = random.Random(1)
     operands = tuple(Operand(paths.arg(i), INT) for i in range(3))
-    binary = [name for name in OPS if name not in ("CONST", "LOAD", "POW", "NOT")]
+    binary = [name for name in OPS if name in TWINS]
     outcomes = set()
     for _ in range(400):
         steps: list[str | tuple[str, int]] = [("LOAD", rng.randrange(3))]
@@ -80,4 +81,26 @@ def test_random_programs_agree_with_the_twin() -> None:
         relation = Relation(operands, code(*steps), "")
         args = tuple(rng.choice([0, 1, -1, 5, -7, 12, 2**31, 2**63 - 1, -(2**63)]) for _ in range(3))
         outcomes.add(outcome(relation, args))
+    assert outcomes == {True, False}
+
+
+def test_random_programs_of_doubles_agree_with_the_twin() -> None:
+    rng = random.Random(2)
+    one, two = ([number for name, number in OPS.items() if name.startswith(f"{arity} ")] for arity in (1, 2))
+    outcomes = set()
+    for _ in range(600):
+        numbers = tuple(Operand(paths.arg(0), NUMBER, bound=rng.choice([0.0, 1.0, -2.5, 1e300])) for _ in range(2))
+        operands = (Operand(paths.arg(0), FLOAT), Operand(paths.arg(1), INT), *dict.fromkeys(numbers))
+        steps: list[str | tuple[str, int]] = [("LOAD", 0)]
+        for _ in range(rng.randrange(1, 7)):
+            kind = rng.randrange(4)
+            if kind == 0:
+                steps.append(rng.choice(["NEG", "NOT", ("CALL1", rng.choice(one))]))
+            elif kind == 1:
+                steps += [("LOAD", rng.randrange(len(operands))), ("CALL2", rng.choice(two))]
+            else:
+                steps += [("LOAD", rng.randrange(len(operands))), rng.choice(list(REAL_TWINS))]
+        relation = Relation(operands, code(*steps), "", real=True)
+        value = rng.choice([0.0, -0.0, 0.5, -3.25, 1e-300, 7.0, math.inf, math.nan])
+        outcomes.add(outcome(relation, (value, rng.choice([0, 1, -4, 10, 2**53 + 1]))))
     assert outcomes == {True, False}

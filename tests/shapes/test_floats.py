@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 import torch
@@ -129,3 +130,124 @@ def test_a_step_of_sgd(backend):
 
     vary = [make(i) for i in range(10)]
     check(step, vary=vary, expect_recompiles=1, expect_graphs=2, tolerance=1e-6, backend=backend)
+
+
+# ---- expressions ----------------------------------------------------------------------------------
+
+
+def exactly(fn, *vary, compiles=2):
+    """Each call gives what Python gives, bit by bit, or raises what Python raises."""
+    compiled = stator.compile(fn, backend="eager", fullgraph=True)
+    for args in vary:
+        try:
+            expected = fn(*args)
+        except Exception as error:
+            with pytest.raises(type(error), match=re.escape(str(error))):
+                compiled(*args)
+        else:
+            torch.testing.assert_close(compiled(*args), expected, rtol=0, atol=0, equal_nan=True)
+    assert len(compiled.entries()) == compiles
+
+
+X = torch.linspace(-2, 2, 5)
+
+
+def test_operators_of_python():
+    def program(x, s):
+        return x * (s**2 + s // 0.3 - s % 0.7), abs(-s) ** 0.5, 2**s, 1 / s, round(s, 2), 7 // s, 7 % s, +s
+
+    exactly(program, *((X, value) for value in VALUES))
+
+
+def test_functions_of_math():
+    def program(x, s):
+        return (
+            x * math.sqrt(s), math.exp(-s), math.log(s), math.log1p(s), math.log(s, 2), math.pow(s, 3), math.sin(s),
+            math.tanh(s), math.hypot(s, 1.0), math.copysign(s, -1), math.fabs(s), math.atan2(s, 2), math.erf(s),
+        )  # fmt: skip
+
+    exactly(program, *((X, value) for value in VALUES))
+
+
+def test_ints_made_floats():
+    def program(x, n):
+        return x * (n / 2), 1 / n, n**-0.5, n * 0.5, float(n), math.sqrt(n), 0.9**n, (n + 1) / (n * n)
+
+    exactly(program, *((X, n) for n in (3, 5, 8, 13, 1000)))
+
+
+def test_sizes_made_floats():
+    def program(x):
+        return x * x.shape[-1] ** -0.5, x / math.sqrt(x.size(0)), x.sum() / x.numel()
+
+    exactly(program, *((torch.randn(n, 3),) for n in (4, 5, 6, 7)))
+
+
+def test_what_raises():
+    def program(x, s):
+        return x * (1 / (s - 0.3)), math.log(1 - s), x * 2.0 ** (s * 1e4)
+
+    exactly(program, *((X, value) for value in (0.01, 0.02, 0.3, 2.0, 0.9, 0.03)))
+
+
+def test_questions():
+    def program(x, s):
+        if math.isnan(s):
+            return x * 0
+        return x * s if math.isfinite(s) and not math.isinf(s) else x
+
+    exactly(program, *((X, value) for value in (0.1, 0.2, 3.0, -0.0, 7.0)))
+    exactly(program, *((X, value) for value in (0.1, 0.2, math.nan, 3.0, math.inf)), compiles=4)
+
+
+def test_whole_numbers():
+    def program(x, s):
+        return x[: math.floor(s)] * s, math.ceil(s), int(s)
+
+    exactly(program, *((X, value) for value in (2.25, 2.5, 2.75, 2.9)))
+    exactly(program, *((X, value) for value in (2.25, 2.5, 3.75, 2.9, 3.5)), compiles=3)
+
+
+def test_comparisons_of_expressions():
+    def program(x, s, n):
+        if s * 0.5 + 1 / n > 0.4:
+            x = x - 1
+        if math.sqrt(s) < math.cos(s):
+            x = x + 1
+        return x * s
+
+    exactly(program, *((X, 0.05 * i, i + 1) for i in range(2, 30)), compiles=4)
+
+
+def test_a_schedule():
+    def program(x, step, base):
+        rate = base * min(1.0, step / 10)
+        return x - max(rate, 1e-3) * 0.5 * (1 + math.cos(math.pi * step / 50))
+
+    exactly(program, *((X, step, 0.1 / step) for step in range(1, 50)))
+
+
+def test_long_expressions():
+    def program(x, s):
+        for _ in range(300):
+            s = s * 0.99 + 0.001 * s
+        return x * s
+
+    exactly(program, *((X, value) for value in VALUES))
+
+
+def test_a_graph_of_the_same_size():
+    sizes = []
+
+    def backend(graph, inputs):
+        sizes.append(sum(node.op.startswith("call") for node in graph.graph.nodes))
+        return graph.forward
+
+    def program(x, s, t):
+        y = (x * (0.5 * s)).add_(x, alpha=1 - s**2).addcmul(x, x, value=s * t)
+        return y.clamp_(max=math.sqrt(t)) / s, s / x, x.int() * s
+
+    compiled = stator.compile(program, backend=backend, fullgraph=True)
+    for value in VALUES:
+        compiled(X, value, value + 1)
+    assert sizes[0] == sizes[1] and len(sizes) == 2

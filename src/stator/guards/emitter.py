@@ -83,7 +83,7 @@ class Emitter:
         """A condition on sizes, strides and ints of several values."""
         operands = zip(nodes, relation.operands, strict=True)
         key = tuple((self.slot(node), operand.kind, operand.index, operand.bound) for node, operand in operands)
-        self.put(RELATION.opcode, 0, 0, 0, (key, relation.code), row)
+        self.put(RELATION.opcode, 0, 0, 0, (key, relation.code, relation.real), row)
 
     def finish(self, loads: Sequence[Node], npos: int, kwnames: tuple[str, ...], shape_row: int) -> GuardProgram:
         """Writes the blocks and packs everything."""

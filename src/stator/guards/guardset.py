@@ -12,7 +12,7 @@ from stator.guards.check import CALL_SHAPE, DISTINCT, PRESENT, RELATION, SAME, S
 from stator.guards.emitter import Emitter
 from stator.guards.mortal import GONE, alive, held
 from stator.guards.path import Missing, Path
-from stator.guards.relation import Relation, read
+from stator.guards.relation import NUMBER, Relation, read
 from stator.guards.state import StateSnapshot
 from stator.guards.tree import Node, Tree
 
@@ -228,6 +228,8 @@ def _evaluate_relation(
 
 def _read(relation: Relation, values: Sequence[Any], arg_names: Sequence[str]) -> Iterable[str]:
     for operand, value in zip(relation.operands, values, strict=True):
+        if operand.kind == NUMBER:
+            continue
         try:
             yield f"{operand.describe(arg_names)} is {read(operand, value)}"
         except Exception:

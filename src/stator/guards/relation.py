@@ -1,7 +1,12 @@
-"""Relations between sizes, strides and ints: small integer programs that C runs, and their Python twin."""
+"""Relations between sizes, strides, ints and floats: small programs that C runs, and their Python twin.
+
+They calculate with 64-bit integers; those that floats take part in with doubles.
+"""
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +16,7 @@ import torch
 from stator._entry import RELATION_OPS
 from stator.guards.path import Path
 
-SIZE, STRIDE, INT, SIDE = range(4)  # what an operand reads of the value at its path
+SIZE, STRIDE, INT, SIDE, FLOAT, NUMBER = range(6)  # what an operand reads of the value at its path; a constant
 
 _LIMIT = 1 << 63
 
@@ -23,13 +28,17 @@ class Operand:
     path: Path
     kind: int
     index: int = 0
-    bound: float = 0.0  # SIDE: 1, 0 or -1 as a float is above, at or below this
+    bound: float = 0.0  # SIDE: 1, 0 or -1 as a float is above, at or below this; NUMBER: this
 
     def describe(self, arg_names: Sequence[str] = ()) -> str:
+        if self.kind == NUMBER:
+            return repr(self.bound)
         where = self.path.describe(arg_names)
         if self.kind == SIDE:
             return f"side({where}, {self.bound})"
-        return where if self.kind == INT else f"{where}.{'size' if self.kind == SIZE else 'stride'}({self.index})"
+        return (
+            where if self.kind in (INT, FLOAT) else f"{where}.{'size' if self.kind == SIZE else 'stride'}({self.index})"
+        )
 
 
 class OutOfRange(Exception):
@@ -43,16 +52,38 @@ class Relation:
     operands: tuple[Operand, ...]
     code: tuple[int, ...]
     text: str  # with {0}, {1}, ... for the operands
+    real: bool = False  # calculates with doubles
 
     def describe(self, arg_names: Sequence[str] = ()) -> str:
         return self.text.format(*(operand.describe(arg_names) for operand in self.operands))
 
     def holds(self, values: Sequence[Any]) -> bool:
         """The Python twin of the check, given the values at the paths of the operands."""
+        if self.real:
+            return self._holds_really(values)
         try:
             numbers = [read(operand, value) for operand, value in zip(self.operands, values, strict=True)]
             return bool(self._run(numbers))
         except (OutOfRange, ZeroDivisionError, TypeError, IndexError):
+            return False
+
+    def _holds_really(self, values: Sequence[Any]) -> bool:
+        try:
+            stack: list[Any] = []
+            for op, arg in zip(self.code[::2], self.code[1::2], strict=True):
+                name = _NAMES[op]
+                if name == "LOAD":
+                    stack.append(real(self.operands[arg], values[arg]))
+                elif name in ("CALL1", "CALL2"):
+                    given = [stack.pop() for _ in range(int(name[-1]))][::-1]
+                    stack.append(_finite(REAL_FUNCTIONS[name[-1], arg](*given)))
+                elif name in _UNARY:
+                    stack.append(_UNARY[name](stack.pop()))
+                else:
+                    right = stack.pop()
+                    stack.append(REAL_TWINS[name](stack.pop(), right))
+            return bool(stack.pop())
+        except (OutOfRange, ArithmeticError, TypeError, ValueError, IndexError):
             return False
 
     def _run(self, numbers: list[int]) -> int:
@@ -87,14 +118,38 @@ def read(operand: Operand, value: Any) -> int:
         return int(value.size(operand.index) if operand.kind == SIZE else value.stride(operand.index))
 
 
+def real(operand: Operand, value: Any) -> float:
+    """The double an operand means."""
+    if operand.kind == NUMBER:
+        return operand.bound
+    if operand.kind == FLOAT:
+        if type(value) is not float:
+            raise TypeError
+        return value
+    number = read(operand, value)
+    if abs(number) > 1 << 53:
+        raise OutOfRange
+    return float(number)
+
+
+def _finite(number: float) -> float:
+    if number - number != 0:
+        raise OutOfRange
+    return number
+
+
 def _fitting(number: int) -> int:
     if not -_LIMIT <= number < _LIMIT:
         raise OutOfRange
     return number
 
 
-_NAMES = {number: name for name, number in RELATION_OPS.items()}
-TWINS: dict[str, Callable[[int, int], Any]] = {
+_NAMES = {number: name for name, number in RELATION_OPS.items() if " " not in name}
+REAL_FUNCTIONS: dict[tuple[str, int], Any] = {
+    (name[0], number): getattr(math, name[2:]) for name, number in RELATION_OPS.items() if " " in name
+}
+_UNARY: dict[str, Callable[[Any], Any]] = {"NOT": operator.not_, "NEG": operator.neg}
+TWINS: dict[str, Callable[[Any, Any], Any]] = {
     "ADD": lambda a, b: a + b,
     "MUL": lambda a, b: a * b,
     "FLOORDIV": lambda a, b: a // b,
@@ -109,4 +164,9 @@ TWINS: dict[str, Callable[[int, int], Any]] = {
     "GE": lambda a, b: a >= b,
     "AND": lambda a, b: bool(a and b),
     "OR": lambda a, b: bool(a or b),
+}
+REAL_TWINS: dict[str, Callable[[Any, Any], Any]] = {
+    **{name: TWINS[name] for name in ("ADD", "MUL", "EQ", "NE", "LT", "LE", "GT", "GE")},
+    "SUB": operator.sub,
+    "DIV": operator.truediv,
 }

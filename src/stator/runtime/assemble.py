@@ -19,7 +19,7 @@ from stator.emit.raw import ABSENT
 from stator.emit.tracebacks import restore, rows_of
 from stator.graph.source import compile_source
 from stator.guards.path import Path
-from stator.guards.relation import SIZE
+from stator.guards.relation import SIZE, STRIDE
 from stator.runtime.tensor_host import TensorHost
 from stator.shapes.expressions import NoForm, Text, fold
 from stator.shapes.floats import Reading, TracedFloat
@@ -33,6 +33,7 @@ SCALARS = {
     dtype: functools.partial(torch.scalar_tensor, dtype=dtype, device="cpu")
     for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 }
+PARTS = {SIZE: ".size({})", STRIDE: ".stride({})"}
 SIGNS = {
     operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//",
     operator.mod: "%", operator.pow: "**",
@@ -170,7 +171,7 @@ class Assembly:
         for symbol, name in self.numbers.items():
             operand = self.host.symbolic().sources[symbol]
             load = self.load(operand.path)
-            emitter.raw(f"{name} = {load}" + (f".size({operand.index})" if operand.kind == SIZE else ""))
+            emitter.raw(f"{name} = {load}" + PARTS.get(operand.kind, "").format(operand.index))
 
     def write_floats(self, emitter: Emitter, again: Rerun) -> None:
         """Floats as they are before the graph runs; where Python raises, it does so where the program does."""

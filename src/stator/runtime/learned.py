@@ -87,6 +87,21 @@ def _sizes(spec: TensorSpec, tensor: Any) -> Iterable[tuple[str, int]]:
     for dim, (before, size) in enumerate(zip(spec.sizes, now.sizes, strict=True)):
         if before != size:  # None: a symbol so far, and still one
             yield "size", dim
+    follows = extents(now.sizes, now.strides)
+    for dim, (before, stride) in enumerate(zip(spec.strides, now.strides, strict=True)):
+        if before != stride and stride > 1 and dim not in follows:
+            yield "stride", dim
+
+
+def extents(sizes: Sequence[int], strides: Sequence[int]) -> set[int]:
+    """Dimensions whose stride is the extent of other ones."""
+    known: set[int] = set()
+    found = set()
+    for stride, back in sorted((stride, -dim) for dim, stride in enumerate(strides)):
+        if stride in known:
+            found.add(-back)
+        known.add(sizes[-back] * stride)
+    return found
 
 
 def _numbers(before: Any, value: Any) -> Iterable[tuple[str, int]]:

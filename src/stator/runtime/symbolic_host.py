@@ -17,7 +17,7 @@ from stator import _entry, _frames
 from stator.frame import Frame
 from stator.guards.check import TYPE_IS
 from stator.native.host import OVERRIDES, READERS, STANDINS, WRITERS, Host, LruCache
-from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated
+from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, whole
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors.traced import TracedTensor
 from stator.world.door import IMPORTERS, constant
@@ -133,6 +133,12 @@ def keeps(host: Any, function: Any) -> bool:
 
 
 def int_of(host: Any, f: Frame, args: list[Any]) -> Any:
+    if len(args) == 1 and type(args[0]) is TracedFloat:
+        return whole(int, args[0])
+    return args[0] if len(args) == 1 and type(args[0]) is TracedInt else NotImplemented
+
+
+def index_of(host: Any, f: Frame, args: list[Any]) -> Any:
     return args[0] if len(args) == 1 and type(args[0]) is TracedInt else NotImplemented
 
 
@@ -185,10 +191,13 @@ def bool_of(host: Any, f: Frame, args: list[Any]) -> Any:
     return args[0] if type(args[0]) is TracedBool else args[0] != 0
 
 
-def extreme(function: Any) -> Caller:
-    """`max` and `min` of ints, without a comparison that only data decides."""
+def extreme(plain: Any, function: Any) -> Caller:
+    """`max` and `min` of ints or of floats, without a comparison: whichever it is in the next call."""
 
     def row(host: Any, f: Frame, args: list[Any]) -> Any:
+        kinds = set(map(type, args))
+        if len(args) > 1 and TracedFloat in kinds and kinds <= {float, TracedFloat}:
+            return calculated(plain, *args)
         if len(args) < 2 or not all(type(arg) in (int, TracedInt) for arg in args):
             return NotImplemented
         symbols = host.symbolic()
@@ -204,10 +213,11 @@ BY_TYPE = frozenset(
 
 ROWS: dict[Any, Caller] = {
     bool: bool_of,
-    max: extreme(torch.sym_max),
-    min: extreme(torch.sym_min),
+    max: extreme(max, torch.sym_max),
+    min: extreme(min, torch.sym_min),
     int: int_of,
-    operator.index: int_of,
+    math.trunc: int_of,
+    operator.index: index_of,
     float: float_of,
     len: length_of,
     isinstance: is_instance,

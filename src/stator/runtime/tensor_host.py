@@ -258,10 +258,11 @@ def enter_tensor(world: World, tensor: torch.Tensor, path: Path) -> Any:
     with world.recorder.paused():
         spec = TensorSpec.of(tensor)
         wanted = world.policy.dims(path, tensor)
-        sizes, strides = (tuple(tensor.shape), tensor.stride()) if wanted and spec.plain else ((), ())
+        free = world.policy.strides(path, tensor) if spec.plain else frozenset()
+        sizes, strides = (tuple(tensor.shape), tensor.stride()) if (wanted or free) and spec.plain else ((), ())
     dims = None
     if sizes:
-        dims = world.symbolic().tensor(path, sizes, strides, wanted)
+        dims = world.symbolic().tensor(path, sizes, strides, wanted, free)
         spec = spec.with_dims(*(tuple(number if type(number) is int else None for number in part) for part in dims))
     traced = world.recorder.input(tensor, name_of(path), dims)
     world.guards.add(path, TENSOR, spec, world.origin())

@@ -18,6 +18,7 @@ from stator.errors import unsupported
 from stator.guards.check import EQ
 from stator.guards.path import Path
 from stator.guards.relation import SIDE, Operand, Relation
+from stator.shapes.float_conditions import Condition, NoCondition
 from stator.shapes.scalar import TracedInt
 
 
@@ -243,12 +244,14 @@ def _guard_other(number: TracedFloat, bound: float) -> None:
 
 
 def _comparison(name: str) -> None:
-    """A comparison of a float from outside with a constant is guarded by its side, others by the value."""
+    """A comparison of a float from outside with a constant is guarded by its side, others by a relation."""
     function = getattr(operator, name)
 
     def compare(self: TracedFloat, other: Any) -> Any:
-        if self.path is None or type(other) not in (int, float) or not _is_bound(other) or self.value != self.value:
+        if type(other) not in NUMBERS:
             return getattr(float, f"__{name}__")(self.decay(), constant(other))
+        if self.path is None or type(other) not in (int, float) or not _is_bound(other) or self.value != self.value:
+            return _decided(name, self, other)
         if name in ("eq", "ne") and self.value != other:
             _guard_other(self, float(other))
         else:
@@ -256,6 +259,20 @@ def _comparison(name: str) -> None:
         return function(self.value, other)
 
     setattr(TracedFloat, f"__{name}__", compare)
+
+
+def _decided(name: str, self: TracedFloat, other: Any) -> bool:
+    """A comparison that C repeats in the next call; of constants if it cannot."""
+    method = getattr(float, f"__{name}__")
+    if depends_on_data(self) or depends_on_data(other):
+        return bool(method(self.decay(), constant(other)))
+    result = bool(method(self.value, now(other)))
+    try:
+        relation = Condition().relation(name, self, other, result)
+    except NoCondition:
+        return bool(method(self.decay(), constant(other)))
+    self.floats.guards.relation(relation, self.floats.origin())
+    return result
 
 
 def _is_bound(other: Any) -> bool:

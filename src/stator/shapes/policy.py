@@ -46,6 +46,12 @@ class Policy:
             and (every or dim in wanted or (path, "size", dim) in self.learned)
         }
 
+    def strides(self, path: Path, tensor: torch.Tensor) -> frozenset[int]:
+        """Dimensions whose stride is a symbol of its own."""
+        if self.dynamic is False or not self.learned:
+            return frozenset()
+        return frozenset(dim for dim in range(tensor.dim()) if (path, "stride", dim) in self.learned)
+
     def takes_int(self, path: Path, value: int) -> bool:
         """Whether an int is a symbol."""
         if self.dynamic is False or not -LARGEST < value < LARGEST:

@@ -138,11 +138,16 @@ class Symbols:
     # ---- making symbols -------------------------------------------------------------------------
 
     def tensor(
-        self, path: Path, sizes: Sequence[int], strides: Sequence[int], dims: dict[int, Bounds]
+        self,
+        path: Path,
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        dims: dict[int, Bounds],
+        free: frozenset[int] = frozenset(),
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Sizes and strides of a tensor in which these dimensions are symbols, within bounds."""
+        """Sizes and strides of a tensor in which these dimensions are symbols, within bounds; strides that are free too."""
         made = [self._size(path, i, size, dims[i]) if i in dims else size for i, size in enumerate(sizes)]
-        return tuple(made), self._strides(path, sizes, strides, made)
+        return tuple(made), self._strides(path, sizes, strides, made, free)
 
     def _size(self, path: Path, dim: int, value: int, bounds: Bounds) -> Any:
         from torch.fx.experimental.symbolic_shapes import DimDynamic  # heavy
@@ -187,14 +192,32 @@ class Symbols:
 
         return self.unknowns.of(Max(1, self.unknowns.expr(size)))
 
-    def _strides(self, path: Path, sizes: Sequence[int], strides: Sequence[int], made: list[Any]) -> tuple[Any, ...]:
-        """A stride that is the extent of other dimensions is so by relation; others are what they are."""
+    def _stride(self, path: Path, dim: int, value: int) -> Any:
+        """A stride that is a symbol: neither 0 nor 1."""
+        from torch.fx.experimental.symbolic_shapes import DimDynamic  # heavy
+
+        operand = Operand(path, STRIDE, dim)
+        symbol = self.env.create_symbol(value, Name(operand.describe()), dynamic_dim=DimDynamic.DYNAMIC)
+        if not symbol.is_Symbol:
+            return value
+        self.sources[symbol] = operand
+        return self.unknowns.of(symbol)
+
+    def _strides(
+        self, path: Path, sizes: Sequence[int], strides: Sequence[int], made: list[Any], free: frozenset[int]
+    ) -> tuple[Any, ...]:
+        """A stride that is the extent of other dimensions is so by relation; others are free, or what they are."""
         known: dict[int, Any] = {}
         result: list[Any] = list(strides)
         for stride, back in sorted((stride, -i) for i, stride in enumerate(strides)):
             i = -back
-            result[i] = known.get(stride, stride)
-            if type(result[i]) is not int:
+            if i in free:
+                result[i] = self._stride(path, i, stride)
+                if known:  # elements that share memory are guarded to go on so, others not to
+                    self.compare(operator.ge, self.traced(result[i]), self.traced(known[max(known)]))
+            else:
+                result[i] = known.get(stride, stride)
+            if type(result[i]) is not int and i not in free:
                 self.strides.append((Operand(path, STRIDE, i), self.expr(result[i]), self.env.origin()))
             extent = self._extent(made[i])
             times = sizes[i] if extent is made[i] else max(sizes[i], 1)
