@@ -147,3 +147,69 @@ def test_random_numbers_of_numpy_are_drawn_each_time():
     np.random.seed(0)
     compiled = stator.compile(program, backend="eager")
     assert [compiled(torch.zeros(1, dtype=torch.float64)).item() for _ in range(3)] == expected
+
+
+LARGE = np.arange(30000, dtype=np.float32).reshape(3, 10000)[:, ::2]
+OF_ARRAYS = {
+    "shared": lambda x, a: x + torch.from_numpy(a)[:, :3] * 2,
+    "copied": lambda x, a: x + torch.tensor(a)[:, :3] + torch.as_tensor(a)[:, :3],
+    "returned": lambda x, a: (torch.from_numpy(a), torch.tensor(a).add_(1), x + 1),
+    "written": lambda x, a: (torch.from_numpy(a).mul_(2)[0, :2], x + 1),
+    "passed on": lambda x, a: (made_of(a), x + 1),
+}
+
+
+def made_of(array):
+    return torch.from_numpy(array).float()
+
+
+@pytest.mark.parametrize("name", OF_ARRAYS)
+def test_tensors_of_arrays_that_nobody_looks_into(name):
+    program = OF_ARRAYS[name]
+    compiled = stator.compile(program, fullgraph=True, backend="eager")
+    for number in range(3):
+        mine, theirs = LARGE + number, LARGE + number
+        found, expected = compiled(torch.ones(3), mine), program(torch.ones(3), theirs)
+        assert str(found) == str(expected) and np.array_equal(mine, theirs)
+    assert stator.stats()["recompiles"] <= 1
+
+
+def test_arrays_of_other_sizes():
+    stator.reset()
+    compiled = stator.compile(lambda x, a: x + torch.from_numpy(a).sum(), fullgraph=True, backend="eager")
+    for size in range(3, 8):
+        assert compiled(torch.zeros(1), np.full(size, 0.5)).item() == size / 2
+    assert stator.stats()["graphs"] == 2
+
+
+def written_and_restored(x, array):
+    tensor = torch.from_numpy(array)
+    array += 1
+    y = tensor * 2
+    array -= 1
+    return y + x
+
+
+def view_written(x, array):
+    tensor = torch.from_numpy(array)
+    view = array[1:]
+    view += 1
+    return tensor * 2 + x
+
+
+def read_after_a_write(x, array):
+    tensor = torch.from_numpy(array)
+    tensor.add_(1)
+    return x + float(array.sum())
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["outside", "inside"])
+@pytest.mark.parametrize("program", [written_and_restored, view_written, read_after_a_write])
+def test_memory_is_one(program, inside):
+    def run(x, array):
+        return program(x, np.ones(3) if inside else array)
+
+    compiled = stator.compile(run, backend="eager")
+    for _ in range(2):
+        mine, theirs = np.arange(3.0), np.arange(3.0)
+        assert torch.equal(compiled(torch.ones(3), mine), run(torch.ones(3), theirs)) and np.array_equal(mine, theirs)

@@ -22,6 +22,7 @@ from stator.emit import effects
 from stator.emit.plan import CannotRebuild, Const, Heap, Plan, piece
 from stator.emit.recipes import ROWS as RECIPES
 from stator.errors import Again
+from stator.eval.settling import SERVED
 from stator.frame import RAISED, Frame, throw
 from stator.guards import path as paths
 from stator.guards.check import EQ, TYPE_IS
@@ -30,6 +31,8 @@ from stator.runtime.symbolic_host import decayed
 from stator.runtime.tensor_host import TensorHost
 from stator.tensors.traced import TracedTensor
 from stator.world.door import IMPORTERS
+from stator.world.hollow import DECLINED, Hollow
+from stator.world.hollow import ROWS as HOLLOW
 from stator.world.iterators import refuse_sequence
 
 np: Any = sys.modules.get("numpy")  # torch imports it where it is installed
@@ -80,9 +83,19 @@ def run(host: Any, f: Frame, function: Any, args: Any, kwargs: dict[str, Any]) -
         return throw(f, error.with_traceback(None))
     if warned:
         raise host.refuse("native-effect", f"{name} would warn", function=name)
+    if host.lent or host.arrays:
+        notice_writes(host)
     if not is_plain(result):
         raise host.refuse("native-unknown", f"a {type(result).__name__} made by {name}", function=name)
     return result
+
+
+def notice_writes(host: Any) -> None:
+    """After each operation: a write that is taken back later is one too."""
+    for lent in host.lent:
+        if lent.array.tobytes() != lent.before:
+            raise Again(lent.path)
+    host.dirty.update(record.path for record in host.arrays if contents(record.inner) != record.before)
 
 
 def call_numpy(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
@@ -144,19 +157,69 @@ def contents(array: Any) -> Any:
 
 def enter_array(world: Any, obj: Any, path: Any) -> Any:
     """A small array that owns its memory: a copy, guarded by its contents."""
-    held = path.part("contents", contents)
-    known = obj.base is None and obj.nbytes <= LARGEST_COPY and not obj.dtype.hasobject and obj.dtype.names is None
-    if not known or path in world.whole_paths or (held, "contents", 0) in world.varying:
+    inner = None if path in world.whole_paths else empty_copy(obj)
+    if inner is None:
         return refuse_sequence(world, obj, path)
-    world.guards.add(path, TYPE_IS, np.ndarray, world.origin())
-    before = contents(obj)
-    world.guards.add(held, EQ, before, world.origin())
-    inner = obj.copy("K")
-    if inner.strides != obj.strides:
-        return refuse_sequence(world, obj, path)
-    inner.flags.writeable = obj.flags.writeable
-    world.register(obj, path, inner).before = before
+    record = world.register(obj, path, inner)
+    fill_array(world, record)
     return inner
+
+
+def empty_copy(obj: Any) -> Any:
+    """An array of the same kind, or None."""
+    if obj.dtype.hasobject or obj.dtype.names is not None:
+        return None
+    return np.empty_like(obj)
+
+
+def fill_array(world: Any, record: Any) -> None:
+    """The contents enter, where they are few and nobody else's, and not others each time."""
+    obj, path = record.obj, record.path
+    held = path.part("contents", contents)
+    odd = obj.base is not None or record.inner.strides != obj.strides
+    if odd or obj.nbytes > LARGEST_COPY or (held, "contents", 0) in world.varying:
+        refuse_sequence(world, obj, path)
+    world.arrays.append(record)
+    record.before = contents(obj)
+    world.guards.add(path, TYPE_IS, np.ndarray, world.origin())
+    world.guards.add(held, EQ, record.before, world.origin())
+    np.copyto(record.inner, obj)
+    record.inner.flags.writeable = obj.flags.writeable
+
+
+class HollowArray(Hollow):
+    """An array from outside that nobody has looked into: a tensor can be made of it all the same."""
+
+    def fill(self) -> None:
+        fill_array(self.world, self.record)
+
+
+def hollow_array(world: Any, obj: Any, path: Any) -> Hollow | None:
+    inner = None if path in world.whole_paths else empty_copy(obj)
+    if inner is None:
+        return None
+    world.guards.add(path, TYPE_IS, np.ndarray, world.origin())
+    return HollowArray(world, world.register(obj, path, inner))
+
+
+def serve_shared(f: Frame, hollow: Hollow, args: list[Any]) -> Any:
+    """`torch.from_numpy(array)`: an input of the graph, which has the memory of the array."""
+    if type(hollow) is not HollowArray or len(args) != 1 or not hollow.obj.flags.writeable:
+        return DECLINED
+    world: Any = hollow.world
+    try:
+        with world.recorder.paused():
+            real = torch.from_numpy(hollow.obj)
+    except Exception:  # of a dtype that torch does not have, or with such strides
+        return DECLINED
+    return world.enter(real, hollow.path.part("from_numpy", torch.from_numpy))
+
+
+def serve_copied(f: Frame, hollow: Hollow, args: list[Any]) -> Any:
+    """`torch.tensor(array)`."""
+    shared = serve_shared(f, hollow, args)
+    world: Any = hollow.world
+    return DECLINED if shared is DECLINED else world.recorder.call(torch.clone, (shared,), {})
 
 
 def enter_scalar(world: Any, obj: Any, path: Any) -> Any:
@@ -269,12 +332,13 @@ def check_memory(host: Any, outputs: Iterable[Any]) -> None:
     """Raises Again where arrays and tensors could be the same memory, of which the program has two copies."""
     kept = {id(traced._storage) for traced in outputs}
     for lent in host.lent:
-        if lent.array.tobytes() != lent.before or (lent.record is not None and id(lent.storage) in kept):
+        if lent.record is not None and id(lent.storage) in kept:
             raise Again(lent.path)
-    names = host.recorder.inputs
+    if host.lent or host.arrays:
+        notice_writes(host)
     written = [host.recorder.tensor(name) for name in host.recorder.mutated]
-    for record in [record for record in host.records.values() if type(record.obj) is np.ndarray] if np else ():
-        if names and contents(record.inner) != record.before:
+    for record in host.arrays:
+        if record.path in host.dirty and host.recorder.inputs:
             raise Again(record.path)
         if written and (is_argument(record.path) or any(overlap(record.obj, tensor) for tensor in written)):
             raise Again(record.path)
@@ -343,6 +407,9 @@ def register() -> None:
     for kind in scalars:
         if kind is not np.float64 and kind is not np.complex128 and not issubclass(kind, (str, bytes)):
             IMPORTERS[id(kind)] = enter_scalar
+    HOLLOW[id(np.ndarray)] = hollow_array
+    SERVED.update({id(function): serve_shared for function in SHARING})
+    SERVED.update({id(function): serve_copied for function in COPYING})
     RECIPES[id(np.ndarray)] = build_array
     effects.ROWS[id(np.ndarray)] = (np.ndarray, contents, change_array)
     standin(*COPYING, *SHARING)(make_tensor)

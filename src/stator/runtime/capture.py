@@ -445,7 +445,6 @@ class Capture:
         recorder, options = self.host.recorder, self.options
         outputs = list(assembly.outputs.values())
         module = recorder.finish(outputs)
-        assumptions.check(self.host)
         if self.host.symbols is not None:
             self.host.symbols.answering = False
         assumptions.check(self.host)

@@ -77,6 +77,8 @@ class TensorHost(Host):
         self.floats.whole = self.whole_number
         self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor
         self.assumed: Any = None  # a traced tensor: whether all is as the program was captured for
+        self.arrays: list[Any] = []  # records of outside arrays whose contents have entered
+        self.dirty: set[Path] = set()  # those that the program wrote to at some time
         self.lent: list[Any] = []  # arrays whose memory a tensor shares
         self.cached: dict[Any, Any] = {}  # (id of an lru_cache, key of a call) -> what it holds for the program
         self.registries = Registries()
