@@ -103,7 +103,7 @@ class ProgramCapture(Capture):
     """Captures a call whole, with named dimensions; its effects are those that an exported program can have."""
 
     def __init__(
-        self, call: Call, shapes: Shapes, policy: Named, root: nn.Module | None, names: list[str], whole: Any
+        self, call: Call, shapes: Shapes, policy: Named, root: nn.Module | None, names: list[str], learned: Learned
     ) -> None:
         self.shapes, self.policy, self.root = shapes, policy, root
         self.buffers = buffer_dicts(root)
@@ -114,7 +114,7 @@ class ProgramCapture(Capture):
         self.conditions: list[Condition] = []
         self.kept: set[str] = set()
         self.describe = describer(names)
-        super().__init__(call, Options(fullgraph=True, backend="eager"), whole=whole)
+        super().__init__(call, Options(fullgraph=True, backend="eager"), learned=learned)
 
     def make_host(self, learned: Learned | None) -> TensorHost:
         return ProgramHost(self.policy, self.shapes, self.root)
@@ -184,12 +184,12 @@ def capture(call: Call, shapes: Shapes, numbers: set[Path], root: nn.Module | No
     """Captures a call; `names` are those of the parameters, by the number of the argument."""
 
     def attempt(policy: Named) -> Captured:
-        whole: frozenset[Path] = frozenset()
+        learned = Learned()
         while True:
             try:
-                return ProgramCapture(call, shapes, policy, root, names, whole).captured()
+                return ProgramCapture(call, shapes, policy, root, names, learned).captured()
             except Again as again:
-                whole |= {again.path}
+                learned.whole.add(again.path)
 
     try:
         return attempt(Named(shapes.leaves, numbers))

@@ -296,6 +296,7 @@ def make_tensor(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dic
         return throw(f, error.with_traceback(None))
     if warned:
         raise host.refuse("native-effect", f"{name} would warn", function=name)
+    host.guards.keep(constant)  # nobody else does
     made = host.recorder.call(torch.clone, (host.enter(constant, paths.const(constant)),), {})
     if shared:
         lend(host, args[0], made._storage)
