@@ -15,35 +15,40 @@ from tests.models.zoo import ZOO, make
 HEADER = ("model", "torch first", "stator first", "less", "torch again", "stator again", "less")
 
 
-def capture(engine: Engine, model: Callable[..., Any], inputs: dict[str, Any]) -> float:
+def capture(engine: Engine, model: Callable[..., Any], inputs: dict[str, Any], dynamic: bool | None = None) -> float:
     """Milliseconds from a fresh `compile` to the result of the first call."""
     engine.reset()
     start = time.perf_counter()
-    engine.compile(model, backend=no_op, fullgraph=True)(**inputs)
+    engine.compile(model, backend=no_op, fullgraph=True, dynamic=dynamic)(**inputs)
     return (time.perf_counter() - start) * 1e3
 
 
-def _warm_up() -> None:
+def _warm_up(dynamic: bool | None) -> None:
     """Imports and one-time set-up of either engine are not capture time."""
     for engine in ENGINES:
-        attempt(lambda: capture(engine, lambda x: torch.sin(x) + 1, {"x": torch.ones(3)}))
+        attempt(lambda: capture(engine, lambda x: torch.sin(x) + 1, {"x": torch.ones(3)}, dynamic))
 
 
-def measure(name: str, rounds: int) -> tuple[str, ...]:
+def measure(name: str, rounds: int, dynamic: bool | None) -> tuple[str, ...]:
     """One row: the first capture in this process, then the median of captures after a reset."""
     model, inputs = make(name, train=False)
     model(**inputs)
     first: dict[str, float | Failed] = {
-        engine.name: attempt(partial(capture, engine, model, inputs)) for engine in ENGINES
+        engine.name: attempt(partial(capture, engine, model, inputs, dynamic)) for engine in ENGINES
     }
-    again = interleaved({engine.name: partial(capture, engine, model, inputs) for engine in ENGINES}, rounds)
+    again = interleaved({engine.name: partial(capture, engine, model, inputs, dynamic) for engine in ENGINES}, rounds)
     cells: list[str] = [name]
     for times in (first, again):
         cells += [number(times["torch"], 1), number(times["stator"], 1), ratio(times["torch"], times["stator"])]
     return tuple(cells)
 
 
-def table(rounds: int = 7) -> list[tuple[str, ...]]:
+def table(rounds: int = 7, dynamic: bool | None = None) -> list[tuple[str, ...]]:
     """All models, in milliseconds."""
-    _warm_up()
-    return [HEADER, *(measure(name, rounds) for name in ZOO)]
+    _warm_up(dynamic)
+    return [HEADER, *(measure(name, rounds, dynamic) for name in ZOO)]
+
+
+def symbolic_table(rounds: int = 5) -> list[tuple[str, ...]]:
+    """The same with `dynamic=True`: every size of every input is a symbol."""
+    return table(min(rounds, 5), dynamic=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import breaks, call_overhead, capture_time
+from benchmarks import breaks, call_overhead, capture_time, symbols
 
 RESULTS = Path(__file__).parent / "results.md"
 Table = list[tuple[str, ...]]
@@ -22,6 +22,17 @@ BENCHMARKS: dict[str, tuple[str, str, Callable[[int], Table]]] = {
         "First call with a backend that does nothing. *first*: the first capture of the model in the process; "
         "*again*: after a reset of either engine, median.",
         capture_time.table,
+    ),
+    "symbolic": (
+        "Capture time with symbols (ms)",
+        "The same with `dynamic=True`: every size of every input is a symbol.",
+        capture_time.symbolic_table,
+    ),
+    "symbols": (
+        "Capture time against the number of symbols (ms of CPU time)",
+        "Programs over N tensors with `dynamic=True`, each with a size of its own: *joined*: all sizes in one "
+        "expression; *branching*: a branch on each; *paired*: sizes that must agree.",
+        symbols.table,
     ),
     "overhead": (
         "Call overhead (µs)",

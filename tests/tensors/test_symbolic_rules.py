@@ -78,7 +78,19 @@ CASES = {
 }
 
 # Arguments that are sizes may be symbols themselves.
-TAKE_SYMBOLS = {"arange", "zeros", "full", "new_ones", "expand", "view", "reshape", "narrow", "getitem", "select", "add"}
+TAKE_SYMBOLS = {
+    "arange",
+    "zeros",
+    "full",
+    "new_ones",
+    "expand",
+    "view",
+    "reshape",
+    "narrow",
+    "getitem",
+    "select",
+    "add",
+}
 
 
 class Drawn:

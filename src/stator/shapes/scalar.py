@@ -31,7 +31,7 @@ class TracedInt(torch.SymInt):
 
     @property
     def plain(self) -> torch.SymInt:
-        return self.symbols.plain(self.number)  # type: ignore[no-any-return]
+        return self.symbols.plain(self.number)
 
     @property
     def node(self) -> Any:

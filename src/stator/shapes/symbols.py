@@ -53,7 +53,8 @@ class Name(Source):
 @functools.cache
 def _env_class() -> Any:
     import sympy  # heavy
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv, ValueRangesSLoc
+    from torch.utils._sympy.symbol import SymT, make_symbol
 
     class Env(ShapeEnv):
         """A ShapeEnv whose guards carry the place in the captured program, which it need not search the stack for.
@@ -71,6 +72,19 @@ def _env_class() -> Any:
                 with self.suppress_guards():
                     return super().evaluate_sym_node(sym_node, size_oblivious, fallback_value)
             return super().evaluate_sym_node(sym_node, size_oblivious, fallback_value)
+
+        def size_symbol(self, value: int, source: Source) -> Any:
+            """What `create_symbol` makes for a size, without comparing it with one: sympy thinks long about that."""
+            symbol = make_symbol(SymT.SIZE, self._generate_unique_id(source.name), positive=True, integer=True)
+            place = self._get_stack_summary()[0]
+            self.source_to_var[source.name] = symbol
+            self.backed_var_to_val[symbol] = sympy.Integer(value)
+            self.var_to_sources[symbol] = [source]
+            self.var_to_range[symbol] = self._default_value_range(False)
+            self.var_to_range_sloc[symbol] = ValueRangesSLoc(place, place)
+            self.symbol_guard_counter[symbol] = 0
+            self.counter["create_symbol"] += 1
+            return symbol
 
         def _get_stack_summary(self, is_debug: bool = False, framework_loc: str | None = None) -> tuple[Any, str]:
             return Place(self.origin()), ""
@@ -150,15 +164,14 @@ class Symbols:
         return tuple(made), self._strides(path, sizes, strides, made, free)
 
     def _size(self, path: Path, dim: int, value: int, bounds: Bounds) -> Any:
-        from torch.fx.experimental.symbolic_shapes import DimDynamic  # heavy
-        from torch.utils._sympy.value_ranges import ValueRanges
+        from torch.utils._sympy.value_ranges import ValueRanges  # heavy
 
         operand = Operand(path, SIZE, dim)
         if bounds.unbacked and self.unbacked:
             return self._any_size(operand, value, bounds)
-        symbol = self.env.create_symbol(value, Name(operand.describe()), dynamic_dim=DimDynamic.DYNAMIC)
-        if not symbol.is_Symbol:
+        if value in (0, 1):
             return value
+        symbol = self.env.size_symbol(value, Name(operand.describe()))
         known = self.env.var_to_range[symbol]
         low = known.lower if bounds.min is None else max(bounds.min, known.lower)
         high = known.upper if bounds.max is None else bounds.max
@@ -396,8 +409,8 @@ class Symbols:
         if answer is None:
             if self._known_only and self.unknowns.hint(difference) is None:
                 raise NotKnown(str(difference))
-            left, right = map(self.plain, self.unknowns.sides(difference))
-            answer = self._answers[asked, difference] = bool(asked(left, right))
+            relation = RELATIONS[asked](*map(self.expr, self.unknowns.sides(difference)), evaluate=False)
+            answer = self._answers[asked, difference] = bool(self.condition(relation))
             if asked is operator.eq:
                 self._answers[asked, polynomial.multiply(difference, -1)] = answer
             self.unknowns.holds(asked, difference, answer)

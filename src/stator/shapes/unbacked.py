@@ -39,10 +39,10 @@ def answer(env: Any, condition: Any) -> bool | None:
 
 
 def _relation(name: str) -> Any:
-    def make(left: Any, right: Any) -> Any:
+    def make(left: Any, right: Any, **options: Any) -> Any:
         import sympy  # heavy
 
-        return getattr(sympy, name)(left, right)
+        return getattr(sympy, name)(left, right, **options)
 
     return make
 

@@ -196,7 +196,7 @@ class Unknowns:
             return number, number
         if number.bounds is None or number.bounds[0] != self._facts:
             number.bounds = self._facts, self._bounds(number)
-        return number.bounds[1]  # type: ignore[no-any-return]
+        return number.bounds[1]
 
     def holds(self, function: Any, difference: Polynomial, answer: bool) -> None:
         """Takes note of an answer that is guarded now: a lower bound of one unknown may follow from it."""

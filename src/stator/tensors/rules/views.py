@@ -66,7 +66,7 @@ def _run(func: Any, size: Any, stride: Any, dtype: torch.dtype, args: Any, kwarg
 def _agreed(made: Shape | Copied, known: Any, meta: Meta) -> Any:
     """A result with symbolic numbers, if it is of the kind and has the values that C++ says."""
     need(all(size != 0 for size in made.size))
-    if type(made) is Copied:
+    if isinstance(made, Copied):
         result: Any = Fresh(made.size, meta.dtype, row_major(made.size))
     else:
         result = View(made.size, made.stride, made.offset)
