@@ -297,6 +297,9 @@ class Assembly:
         for (_, name), (cls, before, now) in host.class_writes.items():
             if now is not before:
                 effects.attribute(emitter, cls, name, now)
+        for leaf, grad in host.recorder.inner_grads.values():
+            if id(leaf) in self.outputs:
+                emitter.statement("{0}.grad = {1}", leaf, grad)
         self.written.extend(host.touched.values())
         for record in host.touched.values():
             for name, (before, now, _) in (record.extra or {}).items():

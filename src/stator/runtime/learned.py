@@ -81,6 +81,7 @@ def _numbers(before: Any, value: Any) -> Iterable[tuple[str, int]]:
 
 _NUMBERS: dict[type, str] = {int: "int", float: "float", tuple: "contents"}
 
+
 def _identities(before: Any, value: Any) -> Iterable[tuple[str, int]]:
     """Objects that can only be told apart: one kind, another one on each call."""
     if value is not before and type(value) is type(before):
