@@ -60,6 +60,7 @@ from stator.runtime.tail import GoingOn, tail
 from stator.runtime.tensor_host import TensorHost
 from stator.runtime.throwing import throw
 from stator.shapes.policy import Policy
+from stator.tensors.spent import settle
 from stator.world.class_contents import ClassContents
 from stator.world.lazy import Lazy, forced
 
@@ -458,6 +459,7 @@ class Capture:
         """The graph through the backend, and the loads it takes; None if there is nothing to compute."""
         recorder, options = self.host.recorder, self.options
         outputs = list(assembly.outputs.values())
+        assembly.spent = settle(recorder, outputs)
         module = recorder.finish(outputs)
         if self.host.symbols is not None:
             self.host.symbols.answering = False

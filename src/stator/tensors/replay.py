@@ -67,6 +67,23 @@ class Replay:
         with torch._C.DisableTorchFunction(), quiet(torch.autograd.grad), self.mode.dispatcher(), self.mode:
             return torch.autograd.grad(*fakes, given, **options)
 
+    def is_differentiable(self, traced: TracedTensor) -> bool:
+        """Whether a backward from here would come to its end."""
+        with torch._C.DisableTorchFunction(), self.mode.dispatcher(), self.mode:
+            output = self.value(traced._node)
+            if not output.requires_grad:
+                return True
+            leaves = [
+                value
+                for node, value in self.values.items()
+                if isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf
+            ]
+            try:
+                torch.autograd.grad(output, leaves, torch.empty_like(output), retain_graph=True, allow_unused=True)
+            except RuntimeError:
+                return False
+        return True
+
     def note(self, node: fx.Node, value: Any) -> None:
         """The value of a node that was recorded for what has been done here already."""
         self.values[node] = value
