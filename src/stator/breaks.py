@@ -152,8 +152,8 @@ _ROWS = (
     Break(
         "autograd",
         "autograd used inside the compiled function",
-        "{function} runs or inspects the autograd graph, which does not exist while capturing.",
-        "Run backward outside of the compiled function.",
+        "{function} needs the autograd graph, which does not exist while capturing.",
+        "Do it outside of the compiled function; gradients flow through compiled code.",
     ),
     Break(
         "random-state",

@@ -87,6 +87,11 @@ def refused(backend: str | Backend) -> frozenset[Any]:
     return frozenset() if backend in ("eager", eager) else _RECURRENT
 
 
+def traces(backend: str | Backend) -> bool:
+    """Whether what runs may be a trace of the graph instead of its operations."""
+    return backend not in ("eager", eager)
+
+
 def lookup(backend: str | Backend) -> Backend:
     """The backend of that name: ours, an installed one, or one that torch knows; callables are themselves."""
     if callable(backend):

@@ -24,6 +24,7 @@ from stator.runtime.tensor_host import TensorHost
 from stator.shapes.expressions import NoForm, Text, fold
 from stator.shapes.floats import Reading, TracedFloat
 from stator.shapes.scalar import TracedBool, TracedInt
+from stator.tensors.spent import spent
 from stator.tensors.traced import Storage, TracedTensor
 from stator.world.door import fields_of
 from stator.world.hollow import HollowIterator
@@ -73,6 +74,7 @@ class Assembly:
         self.reader = torch.no_grad()(compile_source(readings.graph())) if readings.reads else None
         self.small = readings.inputs()
         self.read_from: list[str] = []  # tensors that floats are read from
+        self.spent: list[int] = []  # numbers of outputs without a history that can be used again
         self.written: list[Any] = []  # records of outside objects that change
 
     def resolve(self, obj: Any) -> str | None:
@@ -240,6 +242,8 @@ class Assembly:
                 emitter.unpack(names, call)
             else:
                 emitter.raw(call)
+            for index in self.spent:
+                emitter.raw(f"g{index} = {emitter.constant(spent)}(g{index})")
         self.write_effects(emitter)
         return emitter
 
@@ -304,6 +308,9 @@ class Assembly:
         for (_, name), (cls, before, now) in host.class_writes.items():
             if now is not before:
                 effects.attribute(emitter, cls, name, now)
+        for leaf, grad in host.recorder.inner_grads.values():
+            if id(leaf) in self.outputs:
+                emitter.statement("{0}.grad = {1}", leaf, grad)
         self.written.extend(host.touched.values())
         for record in host.touched.values():
             for name, (before, now, _) in (record.extra or {}).items():

@@ -21,7 +21,7 @@ from stator.emit.plan import CannotRebuild, Source
 from stator.errors import InternalError, StatorError, Unsupported, unsupported
 from stator.eval.machine import Machine, Place, Stopped
 from stator.frame import Frame, forget_tracebacks
-from stator.graph.backends import compile_graph, refused
+from stator.graph.backends import compile_graph, refused, traces
 from stator.graph.module import eager_callable, operation_names
 from stator.graph.overlap import guarded
 from stator.guards import path as paths
@@ -46,7 +46,14 @@ from stator.native import (  # noqa: F401 - rows
 from stator.native.host import CO_VARARGS, CO_VARKEYWORDS, CONTENT_TYPES
 from stator.options import Options
 from stator.report import events
-from stator.runtime import arrays, assumptions, autograd_function, caches, torch_standins  # noqa: F401 - rows
+from stator.runtime import (  # noqa: F401 - rows
+    arrays,
+    assumptions,
+    autograd_calls,
+    autograd_function,
+    caches,
+    torch_standins,
+)
 from stator.runtime.assemble import Assembly, Rerun
 from stator.runtime.compiling import compiling
 from stator.runtime.continuation import Break, Continuation, break_place
@@ -55,6 +62,7 @@ from stator.runtime.tail import GoingOn, tail
 from stator.runtime.tensor_host import TensorHost
 from stator.runtime.throwing import throw
 from stator.shapes.policy import Policy
+from stator.tensors.spent import settle
 from stator.world.class_contents import ClassContents
 from stator.world.lazy import Lazy, forced
 
@@ -238,6 +246,10 @@ def code_of(function: Any) -> types.CodeType | None:
     return getattr(function, "__code__", None)
 
 
+class NewLeaf:
+    """Stands among the types of which no object may be made for tensors that are told to require grad."""
+
+
 class Capture:
     """Runs a call under the interpreter and assembles the entry."""
 
@@ -268,6 +280,7 @@ class Capture:
         self.from_data = False  # whether it had such that only data tells
         if not options.fullgraph:
             self.host.varying = learned
+        self.host.recorder.no_leaves = NewLeaf in watched
         self.host.light_paths, self.host.whole_paths = learned.light, learned.whole
         self.host.locks_break = not locks.LOCK_TYPES.isdisjoint(watched)
         self.guards = self.host.guards
@@ -280,7 +293,7 @@ class Capture:
 
     def make_host(self, learned: Learned | None) -> TensorHost:
         policy = Policy(self.options.dynamic, learned if learned is not None else frozenset(), self.unbacked)
-        return TensorHost(refused(self.options.backend), policy)
+        return TensorHost(refused(self.options.backend), policy, traces(self.options.backend))
 
     def make_assembly(self) -> Assembly:
         return Assembly(self.host)
@@ -408,6 +421,9 @@ class Capture:
         start = Rerun(*self.call.eager_function(self.owner))
         try:
             outcome(assembly.write(None, [], start), result, None)
+            if host.recorder.leaves:
+                self.check_leaves(assembly)
+                outcome(assembly.write(None, [], start), result, None)  # again: the gradients of leaves that come out
         except CannotRebuild as error:
             self.unmade = {type(obj) for obj in (error.obj, *error.within)} - CONTENT_TYPES
             raise unsupported("cannot-rebuild", str(error), type=type(error.obj).__name__) from error
@@ -440,10 +456,22 @@ class Capture:
             return None
         return start._replace(written=tuple(self.host.records[id(recorder.tensor(name))].path for name in written))
 
+    def check_leaves(self, assembly: Assembly) -> None:
+        """A trace gives no new leaves, nor anything that requires grad without an input that does."""
+        recorder = self.host.recorder
+        if not recorder.traces:
+            return
+        leaves = {leaf._storage for leaf in recorder.leaves}
+        outputs = [output for output in assembly.outputs.values() if output._meta.requires_grad]
+        if any(output._storage in leaves for output in outputs) or (outputs and not recorder.has_grad_inputs()):
+            self.unmade = {NewLeaf}
+            raise unsupported("autograd", "a leaf made in the graph comes out of it", function="Tensor.requires_grad_")
+
     def compile_graph(self, assembly: Assembly) -> tuple[Any, list[str]]:
         """The graph through the backend, and the loads it takes; None if there is nothing to compute."""
         recorder, options = self.host.recorder, self.options
         outputs = list(assembly.outputs.values())
+        assembly.spent = settle(recorder, outputs)
         module = recorder.finish(outputs)
         if self.host.symbols is not None:
             self.host.symbols.answering = False

@@ -42,7 +42,19 @@ def is_torch_wrapper(function: Any) -> bool:
 
 def caller_of(function: Any) -> Any:
     """Calls from the program's own code are refused where they are made."""
-    return refuse_call if type(function) is FunctionType and is_excluded(function) else None
+    if type(function) is not FunctionType or not is_excluded(function):
+        return None
+    return call_within if is_of_optimizer(function) else refuse_call
+
+
+def is_of_optimizer(function: Any) -> bool:
+    """Whether torch excluded a function of its optimizers from its own compiler, when that was first used."""
+    within = (_frames.instance_dict(function) or {}).get("__wrapped__")
+    return is_torch_wrapper(function) and str(getattr(within, "__module__", "")).startswith("torch.optim.")
+
+
+def call_within(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    return host.call(f, function.__wrapped__, args, kwargs)
 
 
 def refuse_call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:

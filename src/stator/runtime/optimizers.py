@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from stator.frame import Frame
+from stator.native.host import passes_on, standin
 
 HOME = "torch.optim."
 
@@ -30,3 +33,10 @@ TOLD = frozenset({"_accelerator_graph_capture_health_check"})  # about streams o
 def local(f: Frame, name: str) -> Any:
     names = f.code.co_varnames
     return f.locals[names.index(name)] if name in names else None
+
+
+@passes_on
+@standin(torch.optim.Optimizer.zero_grad)
+def stand_zero_grad(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """torch excludes it from its own compiler; it only sets attributes."""
+    return host.call(f, function.__wrapped__, args, kwargs)

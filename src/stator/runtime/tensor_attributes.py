@@ -53,11 +53,16 @@ def write_tensor(host: Any, f: Frame, traced: Any, name: str, value: Any) -> Non
         record = host.records[id(traced)]
         if name == "data" and not host.recorder.replace_data(traced, value):
             return
-        known = record.extra = record.extra or {}
-        before = known[name][0] if name in known else UNBOUND
-        known[name] = (before, value, None)
-        host.touch(record)
+        write_outside(host, record, name, value)
     except (AttributeError, TypeError, RuntimeError) as error:
         if isinstance(error, Unsupported):
             raise host.located(error) from None
         throw(f, error.with_traceback(None))
+
+
+def write_outside(host: Any, record: Any, name: str, value: Any) -> None:
+    """The attribute of an outside tensor is this from now on."""
+    known = record.extra = record.extra or {}
+    before = known[name][0] if name in known else UNBOUND
+    known[name] = (before, value, None)
+    host.touch(record)

@@ -62,9 +62,11 @@ class TensorHost(Host):
     tensor_types = frozenset({TracedTensor})
     operand_types = frozenset({TracedTensor, TracedInt, TracedBool, TracedFloat, int, float, complex, bool, type(None)})
 
-    def __init__(self, refused: frozenset[Any] = frozenset(), policy: Policy | None = None) -> None:
+    def __init__(
+        self, refused: frozenset[Any] = frozenset(), policy: Policy | None = None, traces: bool = False
+    ) -> None:
         super().__init__()
-        self.recorder = Recorder(self.where, refused)
+        self.recorder = Recorder(self.where, refused, traces)
         self.policy = policy or Policy()
         if self.policy.unbacked:
             self.recorder.start_symbols = self.symbolic

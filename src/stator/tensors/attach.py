@@ -151,4 +151,5 @@ def _tied_result(recorder: Recorder, node: Any, index: int, result: Result, meta
     if result.kind is DIRTY:
         recorder.update(tensor, meta)
     tensor._node, tensor._meta = item, meta
+    recorder.readings.homes[item] = tensor._storage
     return tensor

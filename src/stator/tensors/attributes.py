@@ -94,7 +94,7 @@ def _grad(recorder: Recorder, traced: TracedTensor) -> Any:
     if real is not None:
         raise OutsideAttribute(real, "grad")
     if traced._meta.leaf:
-        return None
+        return recorder.inner_grad(traced)
     raise UnsupportedOp("Tensor.grad", "the gradient of a tensor that is no leaf", "autograd")
 
 
@@ -128,7 +128,9 @@ def _write_grad(recorder: Recorder, traced: TracedTensor, value: Any) -> None:
     real = recorder.real(traced)
     if real is not None:
         raise OutsideAttribute(real, "grad")
-    if value is not None:
+    if value is None:
+        recorder.inner_grads.pop(id(traced), None)
+    else:
         raise UnsupportedOp("Tensor.grad", "setting the gradient of a tensor made while capturing", "autograd")
 
 

@@ -108,6 +108,17 @@ class Scope:
         self.guards: list[InferenceGuard] = []
         return self
 
+    def go_to(self, state: State) -> None:
+        """Brings torch into a state without inference mode."""
+        torch._C._set_grad_enabled(state.grad)
+        cache, rows = state.autocast or (True, ())
+        wanted = _by_device(rows)
+        for device in _AUTOCAST_DEVICES:
+            torch.set_autocast_enabled(device, device in wanted)
+            if device in wanted:
+                torch.set_autocast_dtype(device, wanted[device][2])
+        torch.set_autocast_cache_enabled(cache)
+
     def calm(self, grad_mode: bool) -> None:
         """The state that backward runs in unless somebody sees to it: this grad mode, no autocast."""
         torch._C._set_grad_enabled(grad_mode)

@@ -21,6 +21,7 @@ from stator.shapes.scalar_forms import tensorised, with_tensor
 from stator.shapes.symbols import Symbols
 from stator.tensors import attributes, bindings, data, finish, indexing, inputs
 from stator.tensors import data_dependent as data_dependent  # registers its rows
+from stator.tensors import gradients as gradients
 from stator.tensors.checks import assert_holds
 from stator.tensors.failing import may_fail, may_run_twice
 from stator.tensors.fakes import WatchingMode, make_fake, own_mode
@@ -87,14 +88,18 @@ class Recorder:
         location: gives the place in the user's program that the next node belongs to: a string, or an object whose
             `format()` is called when somebody reads the node's stack trace.
         refused: operations that the backend cannot take, see `stator.graph.backends.refused`.
+        traces: whether the backend runs what it makes of the graph, instead of the graph as it is.
     """
 
-    def __init__(self, location: Location | None = None, refused: frozenset[Any] = frozenset()) -> None:
+    def __init__(
+        self, location: Location | None = None, refused: frozenset[Any] = frozenset(), traces: bool = False
+    ) -> None:
         self.graph = fx.Graph()
         self.scope = Scope()
         self.nodes = self._main = NodeWriter(self.graph, location)
         self.sub: SubGraph | None = None  # the graph inside of this one that is being recorded
         self._refused = refused
+        self.traces = traces
         self._flags = read_flags()
         self.kept: set[fx.Node] = set()
         self.fallible = False  # the graph tells by itself that it was not made for these data
@@ -109,7 +114,7 @@ class Recorder:
         self.readings = Readings(self)
         self.is_outside: Callable[[Any], bool] = lambda tensor: True  # no input of stator's own making
         self.read_number: Callable[[TracedTensor], Any] = lambda traced: None  # a symbolic float, where it can be one
-        self._symbolic_mode: WatchingMode | None = None
+        self.symbolic_mode: WatchingMode | None = None
         self.numbers: dict[Any, Any] = {}  # by expression: the node that gives it
         self._symbols: dict[Any, Any] = {}  # by symbol: the graph input
         self._sources: dict[Any, tuple[Any, Any]] = {}  # symbols from data: the node that makes it, its place in there
@@ -117,6 +122,10 @@ class Recorder:
         self.follows_data = False  # some symbols are numbers that only data tells
         self.start_symbols: Callable[[], Symbols] | None = None  # where data may become symbols
         self.state = GraphState(self.record_state)
+        self.replay: Any = None  # the graph on fake tensors, once gradients are asked for
+        self.leaves: list[TracedTensor] = []  # made while capturing, and told to require grad
+        self.no_leaves = False  # they are not to be made
+        self.inner_grads: dict[int, tuple[TracedTensor, TracedTensor]] = {}  # such a leaf, its grad
         self.switches = 0  # how often the program has set the grad mode
         self._left = self.state.start
 
@@ -147,7 +156,7 @@ class Recorder:
     def use(self, symbols: Symbols) -> None:
         """From now on there are symbolic numbers."""
         self.symbols = symbols
-        self._symbolic_mode = WatchingMode(symbols.env)
+        self.symbolic_mode = WatchingMode(symbols.env)
         symbols.node = self._number
 
     def number(self, symbol: Any) -> Any:
@@ -162,6 +171,8 @@ class Recorder:
 
     def follow(self) -> Symbols | None:
         """The symbols, if data may become some."""
+        if self.sub is not None:
+            return None
         if self.symbols is None and self.start_symbols is not None:
             self.start_symbols()
         if self.symbols is None or not self.symbols.unbacked:
@@ -217,7 +228,7 @@ class Recorder:
 
     def examples(self) -> tuple[Any, list[Any]]:
         """For a backend: the fake mode, and fake tensors or symbolic ints for the graph inputs."""
-        mode = self._symbolic_mode
+        mode = self.symbolic_mode
         assert mode is not None
         memory = [None if type(v) is torch.SymInt else inputs.place_of(v)[0] for v in self._inputs.names.values()]
         metas = self._inputs.metas
@@ -259,9 +270,26 @@ class Recorder:
         self._inputs.metas[node.name] = meta
         return traced
 
+    def meta_of_input(self, name: str) -> Any:
+        """Metadata of a graph input as it was at the start; a SymInt for a number."""
+        return self._inputs.metas.get(name, self._inputs.names[name])
+
+    def has_grad_inputs(self) -> bool:
+        """Whether a graph input requires grad."""
+        return any(meta.requires_grad for meta in self._inputs.metas.values())
+
+    def inner_grad(self, traced: TracedTensor) -> TracedTensor | None:
+        """`.grad` of a leaf that was made while capturing."""
+        found = self.inner_grads.get(id(traced))
+        return None if found is None else found[1]
+
+    def alive(self) -> list[TracedTensor]:
+        """The traced tensors there are."""
+        return [traced for ref in self._traced if (traced := ref()) is not None]
+
     def fake(self, meta: Meta) -> Any:
         """A fake tensor with this metadata."""
-        mode = self._symbolic_mode if type(meta) is SymbolicMeta else own_mode()
+        mode = self.symbolic_mode if type(meta) is SymbolicMeta else own_mode()
         assert mode is not None
         return make_fake(mode, meta)
 
@@ -381,7 +409,7 @@ class Recorder:
         known: Plan | None = None if target.opaque else plans.get(key)
         if known is None:
             if symbolic:
-                known = plan_of(target.func, args, kwargs, found, state, self.symbols, self._symbolic_mode)
+                known = plan_of(target.func, args, kwargs, found, state, self.symbols, self.symbolic_mode)
             else:
                 try:
                     known = plan_of(target.func, args, kwargs, found, state)
@@ -389,7 +417,7 @@ class Recorder:
                     if self.follow() is None:
                         raise
                     symbolic, plans = True, self.symbols.plans  # type: ignore[union-attr]
-                    known = plan_of(target.func, args, kwargs, found, state, self.symbols, self._symbolic_mode)
+                    known = plan_of(target.func, args, kwargs, found, state, self.symbols, self.symbolic_mode)
             if target.opaque:
                 return replace(known, pure=False, silent=False)
             if known.bindings:
@@ -572,6 +600,8 @@ class Recorder:
         """Drops the recorder's own references to traced tensors."""
         self._inputs.release()
         self.scalars.release()
+        self.leaves.clear()
+        self.inner_grads.clear()
 
     def survivors(self) -> list[TracedTensor]:
         """Traced tensors that are still alive somewhere."""

@@ -66,7 +66,7 @@ def _refuse(break_id: str) -> Callable[[Any], Handler]:
 # Methods that hand out memory, identity or autograd state, by the break they are.
 _REFUSED_METHODS: dict[str, str] = {
     "tensor-numpy": "numpy __array__ __array_wrap__ __dlpack__ __dlpack_device__ data_ptr storage untyped_storage",
-    "autograd": "backward register_hook register_post_accumulate_grad_hook retain_grad",
+    "autograd": "register_hook register_post_accumulate_grad_hook retain_grad",
     "tensor-metadata": "set_ share_memory_ is_shared is_set_to _is_view resize_as_sparse_ detach_ pin_memory is_pinned",
     "native-callback": "apply_ map_ map2_",
     "cannot-rebuild": "__deepcopy__ __reduce_ex__ __setstate__",
@@ -74,7 +74,6 @@ _REFUSED_METHODS: dict[str, str] = {
 
 _REFUSED_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "tensor-mode": (torch.set_default_dtype, torch.set_default_device, torch.set_default_tensor_type),
-    "autograd": (torch.autograd.grad, torch.autograd.backward),
     "tensor-numpy": (torch.from_numpy, torch.frombuffer, torch.from_file, torch.to_dlpack, torch.from_dlpack),
 }
 
@@ -85,15 +84,6 @@ def _iterate(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
     if not traced._meta.size:
         raise TypeError("iteration over a 0-d tensor")
     return iter(recorder.call(torch.Tensor.unbind, (traced, 0), {}))
-
-
-def _requires_grad(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
-    """`requires_grad_` is recorded only where it changes nothing, or for a leaf made while capturing."""
-    traced = args[0]
-    wanted = kwargs.get("requires_grad", args[1] if len(args) > 1 else True)
-    if traced._meta.requires_grad == wanted:
-        return traced
-    raise UnsupportedOp("Tensor.requires_grad_", "", "tensor-metadata")
 
 
 def _run_for_real(func: Any) -> Handler:
@@ -153,7 +143,6 @@ def _register() -> None:
         register(function, _run_for_real(function))
     register(torch._C._set_grad_enabled, _set_grad_enabled)
     register(torch.Tensor.__iter__, _iterate)
-    register(torch.Tensor.requires_grad_, _requires_grad)
     register(torch._C._InferenceMode, _inference_mode)
     _attribute_rows()
 

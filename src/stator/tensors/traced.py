@@ -32,10 +32,11 @@ current = Current()
 class Storage:
     """One piece of memory, shared by all views of it."""
 
-    __slots__ = ("fixed", "mutated", "writes")
+    __slots__ = ("fixed", "mutated", "shared", "writes")
 
     def __init__(self) -> None:
         self.mutated = False
+        self.shared = False  # a gradient that others have, too
         self.writes: list[Node] = []  # what wrote to it so far
         self.fixed: str | None = None  # why the graph must not write to it any more
 

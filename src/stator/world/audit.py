@@ -37,8 +37,13 @@ class Audit:
 
 
 def is_mutable(value: Any) -> bool:
-    """Containers and instances of Python classes; classes, functions and modules are guarded by other means."""
+    """Containers and instances of Python classes; classes, functions and modules are guarded by other means.
+
+    What `typing` makes and keeps in its caches never changes.
+    """
     cls = type(value)
+    if cls.__module__ == "typing":
+        return False
     if issubclass(cls, CONTAINERS):
         return True
     return _frames.is_heap_type(cls) and not issubclass(cls, NOT_INSTANCES)
