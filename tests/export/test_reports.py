@@ -86,6 +86,15 @@ def test_relation_that_no_dim_can_say():
     assert "{'x': {0: Dim.AUTO}, 'y': {0: Dim.AUTO}}" in report
 
 
+def test_what_only_torch_finds():
+    def pooled(x):
+        return nn.functional.max_pool2d(x, 2)
+
+    report = violation(pooled, (torch.randn(2, 3, 16, 16),), {"x": {0: a, 2: b}})
+    assert "dynamic_shapes = {'x': {0: a, 2: Dim.AUTO}}" in report and "(x.shape[2] // 2)" in report
+    assert "L['x']" not in report and "draft_export" not in report
+
+
 def test_several_demands_at_once():
     def picky(x, y, z):
         x = x + y

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from stator.errors import ConstraintViolation, InvalidArgument, Unsupported
 from stator.exporting import dims
 from stator.exporting.capture import capture
 from stator.exporting.module import Program
+from stator.exporting.report import HEAD, Relaxed
 from stator.exporting.symbols import number_paths
 from stator.report.explain import uncompiled
 from stator.runtime.capture import Call
@@ -48,7 +50,8 @@ def export(
         raise
     signature, spec = bound.flat(shapes.spec())
     program = Program(captured, root, signature)
-    try:
+
+    def traced(spec: dict[str, Any]) -> torch.export.ExportedProgram:
         return torch.export.export(
             program.module,
             args,
@@ -57,17 +60,36 @@ def export(
             strict=False,
             prefer_deferred_runtime_asserts_over_guards=prefer_deferred_runtime_asserts_over_guards,
         )
+
+    try:
+        return traced(spec)
     except Exception as error:
         if "Constraints violated" not in str(error):
             raise
-        raise ConstraintViolation(in_words(str(error))) from error
+        relaxed = Relaxed(shapes, violated(str(error)))
+        better = relaxed.lines() if works(lambda: traced(bound.flat(relaxed.spec())[1])) else []
+        raise ConstraintViolation("\n".join([HEAD, *in_words(str(error)), *better])) from error
 
 
-def in_words(text: str) -> str:
-    """What torch says about sizes, with them as the user knows them."""
+def violated(text: str) -> set[str]:
+    """The Dims that torch complains about."""
+    found = re.findall(r"Not all values of (\w+) =|You marked (\w+) as dynamic", text)
+    return {name for row in found for name in row if name}
+
+
+def works(attempt: Callable[[], Any]) -> bool:
+    try:
+        attempt()
+    except Exception:
+        return False
+    return True
+
+
+def in_words(text: str) -> list[str]:
+    """What torch says about sizes, with them as the user knows them; it suggests names that are not the user's."""
     text = re.sub(r"L\['(\w+)'\]((?:\[[^\]]*\]|\.(?!size\()\w+)*)\.size\(\)\[(\d+)\]", r"\1\2.shape[\3]", text)
-    rows = [line for line in text.split("\n\nThe error above")[0].splitlines()[1:] if line.strip()]
-    return "\n".join(["dynamic_shapes promises more than the program can do:", *rows])
+    rows = re.split(r"\n(?:Suggested fixes|\nThe error above)", text)[0].splitlines()[1:]
+    return [row for row in rows if row.strip()]
 
 
 def check_arguments(model: Any, args: Any, kwargs: Any) -> None:

@@ -6,13 +6,15 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from stator.errors import ConstraintViolation
-from stator.exporting.dims import Leaf, Linear, Wanted, show_dim
+from stator.exporting.dims import Leaf, Linear, Shapes, Wanted, show_dim
 from stator.exporting.places import user_place
 from stator.shapes.expressions import NoForm, Text, fold
 
+HEAD = "dynamic_shapes promises more than the program can do:"
 MOST = 3  # lines of the program that are shown for one demand
 
 
@@ -237,22 +239,28 @@ def check(symbols: Any) -> None:
     facts = Facts(symbols)
     facts.find()
     if facts.demands:
-        lines = ["dynamic_shapes promises more than the program can do:"]
+        lines = [HEAD]
         for demand in facts.demands:
             lines += demand.lines()
         raise ConstraintViolation("\n".join([*lines, *Suggestion(facts).lines()]))
 
 
-class Suggestion:
-    """The dynamic_shapes that would pass, as Python source."""
+class Source:
+    """dynamic_shapes as Python source, as the user gave them."""
 
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
-        self.symbols = {(id(w.leaf), w.dim): symbol for w, symbol in facts.symbols.seen}
+    def __init__(self, shapes: Shapes) -> None:
+        self.shapes = shapes
         self.names: dict[str, str] = {}  # name of a Dim -> its definition
 
+    def dim(self, wanted: Wanted) -> str | None:
+        return self.named(wanted.name) if wanted.name is not None else hint(wanted.given)
+
+    def named(self, name: Linear) -> str:
+        self.names.setdefault(name.root, show_dim(name.root, *self.shapes.dims[name.root]))
+        return str(name)
+
     def lines(self) -> list[str]:
-        tree = {name: self.source(part) for name, part in self.facts.symbols.shapes.tree.items()}
+        tree = {name: self.source(part) for name, part in self.shapes.tree.items()}
         shapes = "{" + ", ".join(f"{name!r}: {text}" for name, text in tree.items()) + "}"
         made = [f"    {name} = {text}" for name, text in self.names.items()]
         return ["this would pass:", *made, f"    dynamic_shapes = {shapes}"]
@@ -276,10 +284,19 @@ class Suggestion:
         known = {dim: text for dim, text in rows.items() if text is not None}
         return "{" + ", ".join(f"{dim}: {text}" for dim, text in known.items()) + "}" if known else "None"
 
+
+class Suggestion(Source):
+    """The dynamic_shapes that would pass by what is known."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts.symbols.shapes)
+        self.facts = facts
+        self.symbols = {(id(w.leaf), w.dim): symbol for w, symbol in facts.symbols.seen}
+
     def dim(self, wanted: Wanted) -> str | None:
         symbol = self.symbols.get((id(wanted.leaf), wanted.dim))
         if symbol is None:  # never looked at
-            return self.named(wanted.name) if wanted.name is not None else hint(wanted.given)
+            return super().dim(wanted)
         value = self.facts.value(symbol)
         if value.is_Integer:
             return None
@@ -313,9 +330,25 @@ class Suggestion:
         self.names[name] = show_dim(name, low, high)
         return name
 
-    def named(self, name: Linear) -> str:
-        self.names.setdefault(name.root, show_dim(name.root, *self.facts.symbols.shapes.dims[name.root]))
-        return str(name)
+
+class Relaxed(Source):
+    """The dynamic_shapes with these Dims left to torch."""
+
+    def __init__(self, shapes: Shapes, loose: set[str]) -> None:
+        super().__init__(shapes)
+        self.loose = loose
+
+    def dim(self, wanted: Wanted) -> str | None:
+        return "Dim.AUTO" if wanted.name is not None and wanted.name.root in self.loose else super().dim(wanted)
+
+    def spec(self) -> dict[str, Any]:
+        """For torch."""
+        rows = {
+            id(leaf): {d: Dim.AUTO if self.dim(w) == "Dim.AUTO" else w.given for d, w in leaf.dims.items()}
+            for leaf in self.shapes.leaves
+        }
+        made: dict[str, Any] = pytree.tree_map(lambda leaf: rows[id(leaf)] or leaf.given, self.shapes.tree)
+        return made
 
 
 def hint(given: Any) -> str:
