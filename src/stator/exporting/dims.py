@@ -46,6 +46,7 @@ class Wanted(NamedTuple):
     name: Linear | None  # of a Dim, in terms of the Dim it is derived from
     leaf: Leaf
     dim: int
+    unbacked: bool = False
 
     def __str__(self) -> str:
         return self.leaf.size(self.dim)
