@@ -258,7 +258,8 @@ def test_floats_from_data():
 
 def test_tensors_where_numbers_are_taken():
     def program(x, t):
-        return torch.arange(t), torch.zeros(t, 2), x[:2].repeat(t), x.narrow(0, t, 2), torch.narrow(x, 0, t, 1)
+        made = torch.arange(t), torch.zeros(t, 2), torch.ones((2, t)), x.new_zeros((t,)), x[:2].repeat(t)
+        return made, x.narrow(0, t, 2), torch.narrow(x, 0, t, 1)
 
     check(program, vary=[(FIVE, tensor(n)) for n in (2, 3, 0)], backend="eager", fullgraph=True, expect_graphs=1)
 

@@ -15,6 +15,7 @@ from stator.frame import Frame
 from stator.native.host import call_python, standin
 from stator.shapes.scalar import TracedBool
 
+
 def constant_text(function: Any) -> str:
     """The text that a function without arguments returns, if that is all it does."""
     if type(function) is not FunctionType:

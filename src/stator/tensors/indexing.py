@@ -44,11 +44,40 @@ def _is_index(value: Any) -> bool:
     return not (dtype.is_floating_point or dtype.is_complex or dtype in (torch.bool, torch.uint8))
 
 
-def with_numbers(recorder: Recorder, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments of a call in which 0-d tensors behind the first argument are numbers."""
-    found = tuple(number_of(recorder, arg) if i and _is_index(arg) else arg for i, arg in enumerate(args))
-    named = {name: number_of(recorder, arg) if _is_index(arg) else arg for name, arg in kwargs.items()}
-    return found, named
+def with_numbers(recorder: Recorder, args: Any, kwargs: Any, first: int = 1) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments of a call in which 0-d tensors are numbers, from the n-th argument on and in sequences of sizes."""
+    found = tuple(_number(recorder, arg) if i >= first else arg for i, arg in enumerate(args))
+    return found, {name: _number(recorder, arg) for name, arg in kwargs.items()}
+
+
+def _number(recorder: Recorder, value: Any) -> Any:
+    if type(value) in (tuple, list) and any(map(_is_index, value)):
+        return type(value)(_number(recorder, item) for item in value)
+    return number_of(recorder, value) if _is_index(value) else value
+
+
+def holds_sizes(func: Any, args: Any, kwargs: Any) -> bool:
+    """Whether a function that takes sizes is given tensors for some of them."""
+    first = SIZED.get(func)
+    if first is None:
+        return False
+    return any(
+        _is_index(arg) or (type(arg) in (tuple, list) and any(map(_is_index, arg)))
+        for arg in (*args[first:], *kwargs.values())
+    )
+
+
+# Functions of sizes: how many arguments come before them.
+SIZED: dict[Any, int] = {
+    **{getattr(torch, name): 0 for name in ("zeros", "ones", "empty", "rand", "randn", "arange")},
+    **{
+        getattr(torch.Tensor, name): 1
+        for name in ("view", "reshape", "expand", "repeat", "new_zeros", "new_ones", "new_empty", "narrow", "split")
+    },
+    torch.reshape: 1,
+    torch.narrow: 1,
+    torch.split: 1,
+}
 
 
 def get(recorder: Recorder, tensor: TracedTensor, index: Any) -> Any:

@@ -325,6 +325,8 @@ class Recorder:
             found = target_of(form[0])
             assert found is not None
             return self.record(found, *form[1:])
+        if target.func in indexing.SIZED and indexing.holds_sizes(target.func, args, kwargs or {}):
+            args, kwargs = indexing.with_numbers(self, args, kwargs or {}, indexing.SIZED[target.func])
         if target.handler is not None:
             return target.handler(self, args, kwargs or {})
         if not kwargs:
