@@ -63,9 +63,7 @@ def generate(model: Any, step: Any) -> list[torch.Tensor]:
     return [*seen, *(block.keys.clone() for block in model.blocks)]
 
 
-@pytest.mark.parametrize(
-    "backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.inductor)]
-)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.inductor)])
 def test_decoder(backend: str) -> None:
     model = Decoder()
     compiled = stator.compile(model, backend=backend, fullgraph=True)

@@ -21,12 +21,14 @@ SETITEM: Any = target_of(operator.setitem)
 WHOLE = slice(None)
 
 
-def needs_data(index: Any) -> bool:
+def needs_data(index: Any, tensor: Any) -> bool:
     """Whether indexing would ask for a number that only data tells, or make a constant of a symbol."""
     if type(index) is tuple:
-        return any(map(needs_data, index))
+        return any(needs_data(part, tensor) for part in index)
     if type(index) is slice:
-        return any(map(_is_from_data, (index.start, index.stop, index.step)))
+        if any(map(_is_from_data, (index.start, index.stop, index.step))):
+            return True
+        return _is_from_end(index.start) and any(map(_is_from_data, tensor._meta.size))
     return type(index) is TracedInt or _is_index(index)
 
 
@@ -34,6 +36,10 @@ def _is_from_data(part: Any) -> bool:
     if type(part) is TracedInt:
         return part.symbols.is_unbacked(part)
     return _is_index(part)
+
+
+def _is_from_end(start: Any) -> bool:
+    return type(start) is int and start < 0
 
 
 def _is_index(value: Any) -> bool:
@@ -148,7 +154,10 @@ def _slice(recorder: Recorder, tensor: TracedTensor, dim: int, part: slice) -> T
     assert symbols is not None
     size = tensor._meta.size[dim]
     low: Any = 0
-    if _is_from_data(start):
+    if _is_from_end(start) and _is_from_data(size):
+        symbols.assume(size >= -start)  # so that as many are left
+        low = start = size + start
+    elif _is_from_data(start):
         low = symbols.within(start, 0, size)
     elif type(start) is int and start > 0:
         low = start

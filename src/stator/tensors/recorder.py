@@ -331,7 +331,7 @@ class Recorder:
             return target.handler(self, args, kwargs or {})
         if not kwargs:
             target, args = as_operator(target, args)
-            if target.func in INDEXING and indexing.needs_data(args[1]) and type(args[0]) is TracedTensor:
+            if target.func in INDEXING and type(args[0]) is TracedTensor and indexing.needs_data(args[1], args[0]):
                 return INDEXING[target.func](self, *args)
         try:
             return self.record(target, args, kwargs or {})

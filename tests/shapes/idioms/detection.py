@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from tests.shapes.idioms.registry import idiom, ints, r, t
+from tests.shapes.idioms.registry import BRANCH, VALUE, idiom, ints, r, t
 
 SCORES = t(0.9, 0.1, 0.8, 0.4, 0.7)
 
@@ -36,7 +36,7 @@ def filter_then_top(boxes, scores):
     (boxes(), SCORES.flip(0)),
     (boxes() * 10, SCORES),
     (torch.ones(5, 4).cumsum(1), SCORES),
-    whole=False,
+    breaks=BRANCH,
 )
 def greedy_nms(boxes, scores):
     """Non-maximum suppression with a loop over what is left."""
@@ -132,7 +132,7 @@ def peaks(signal, threshold):
     (torch.zeros(5, 5, dtype=torch.long),),
     (ints(2, 5, 5),),
     (torch.arange(25).view(5, 5),),
-    whole=False,
+    breaks=VALUE,
 )
 def region_sizes(labels):
     """Area and centre of every label that occurs."""

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.shapes.idioms.registry import flags, idiom, ints, r, t
+from tests.shapes.idioms.registry import BRANCH, flags, idiom, ints, r, t
 
 
 @idiom((r(2, 3, 4), t(0)), (r(2, 3, 4), t(3)), (r(2, 3, 4), t(5)), (r(2, 3, 4), t(1)), traced=True)
@@ -107,6 +107,7 @@ def finished_beams(scores, last):
     (t(1, 2, 3, 4, 5), t(1, 2, 3, 4, 5)),
     (t(1, 2, 3, 4, 5), t(0, 2, 3, 4, 5)),
     (t(1, 2, 3, 4, 5), t(1, 2, 0, 4, 5)),
+    reruns=1,
 )
 def accept_draft(draft, target):
     """Speculative decoding: the longest prefix on which both models agree, and one token more."""
@@ -130,7 +131,7 @@ def accept_batch(draft, target):
     return torch.where(valid, target[:, :longest], -1), accepted
 
 
-@idiom((r(4), t(0)), (r(4), t(1)), (r(4), t(2)), (r(4), t(1)), whole=False)
+@idiom((r(4), t(0)), (r(4), t(1)), (r(4), t(2)), (r(4), t(1)), breaks=BRANCH)
 def early_exit(x, difficulty):
     """Layers are left as soon as the data is easy enough."""
     for i in range(3):
@@ -140,7 +141,7 @@ def early_exit(x, difficulty):
     return x, 3
 
 
-@idiom((ints(5, 1, 3), t(2)), (ints(5, 1, 3), t(0)), (ints(5, 1, 3), t(1)), (ints(5, 1, 3), t(3)), whole=False)
+@idiom((ints(5, 1, 3), t(2)), (ints(5, 1, 3), t(0)), (ints(5, 1, 3), t(1)), (ints(5, 1, 3), t(3)), breaks=BRANCH)
 def greedy_loop(ids, end):
     """Tokens are appended until the end token comes, at most four."""
     weight = torch.eye(5).roll(1, 1)

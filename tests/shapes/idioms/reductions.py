@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 
-from tests.shapes.idioms.registry import flags, idiom, ints, r, t
+from tests.shapes.idioms.registry import BRANCH, VALUE, flags, idiom, ints, r, t
 
 
 @idiom(
@@ -153,7 +152,7 @@ def hard_examples(loss, labels):
     (r(5, 2), -r(5).abs()),
     (r(5, 2), r(5).abs()),
     (r(5, 2), t(-1.0, -1.0, 3.0, -1.0, -1.0)),
-    whole=False,
+    breaks=BRANCH,
 )
 def empty_or_mean(x, score):
     """A default for nothing, asked by the number of rows."""
@@ -191,7 +190,7 @@ def replay_sample(buffer, filled):
     ([r(2), r(3), r(4)], t(0)),
     ([r(2), r(3), r(4)], t(2)),
     ([r(2), r(3), r(4)], t(-1)),
-    whole=False,
+    breaks=VALUE,
 )
 def list_by_tensor(items, index):
     """A tensor as the index of a list."""
@@ -206,7 +205,7 @@ def low_rank(x, rank):
     return q[:, :k] @ s[:k], torch.eye(k), torch.zeros(k, 2)
 
 
-@idiom((r(5), t(3)), (r(5), t(0)), (r(5), t(5)), (r(5), t(1)))
+@idiom((r(5), t(3)), (r(5), t(0)), (r(5), t(5)), (r(5), t(1)), breaks=VALUE)
 def loop_by_data(x, steps):
     """As many steps as a tensor says."""
     for _ in range(steps.item()):

@@ -12,22 +12,35 @@ from torch import nn
 
 @dataclass
 class Idiom:
-    """A program and its calls; `whole` says that it is captured in one graph, `traced` that aot_eager runs it too."""
+    """A program and its calls.
+
+    Args:
+        whole: it is captured in one graph; otherwise `breaks` are ids of which one at least is seen.
+        traced: the test runs it with aot_eager too.
+        reruns: calls for which an assumption of the graph does not hold, so that CPython runs them.
+    """
 
     make: Callable[[], Any]
     calls: list[tuple[Any, ...]]
-    whole: bool
-    traced: bool
+    breaks: tuple[str, ...] = ()
+    traced: bool = False
+    reruns: int = 0
+
+    @property
+    def whole(self) -> bool:
+        return not self.breaks
 
     def program(self) -> Any:
         torch.manual_seed(0)
         return self.make()
 
 
+BRANCH = ("data-dependent-branch",)
+VALUE = ("data-dependent-value",)
 IDIOMS: dict[str, Idiom] = {}
 
 
-def idiom(*calls: tuple[Any, ...], whole: bool = True, traced: bool = False) -> Callable[[Any], Any]:
+def idiom(*calls: tuple[Any, ...], **fields: Any) -> Callable[[Any], Any]:
     """Registers a function, or a class of modules that are made without arguments."""
     assert len(calls) >= 4, "one-element, empty and two ordinary results"
 
@@ -35,7 +48,7 @@ def idiom(*calls: tuple[Any, ...], whole: bool = True, traced: bool = False) -> 
         name = f"{program.__module__.rpartition('.')[2]}.{program.__name__}"
         assert name not in IDIOMS, name
         is_module = isinstance(program, type) and issubclass(program, nn.Module)
-        IDIOMS[name] = Idiom(program if is_module else (lambda: program), list(calls), whole, traced)
+        IDIOMS[name] = Idiom(program if is_module else (lambda: program), list(calls), **fields)
         return program
 
     return register

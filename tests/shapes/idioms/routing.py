@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.shapes.idioms.registry import flags, idiom, ints, r, t
+from tests.shapes.idioms.registry import BRANCH, flags, idiom, ints, r, t
 
 
 @idiom((r(6, 4),), (r(6, 4),), (torch.zeros(6, 4),), (r(6, 4) * 3,), traced=True)
@@ -99,7 +99,11 @@ def depth_by_data(x, keep):
 
 
 @idiom(
-    (r(4, 3), t(1, 0, 1, 1)), (r(4, 3), t(0, 0, 0, 0)), (r(4, 3), t(0, 1, 0, 0)), (r(4, 3), t(1, 1, 1, 1)), whole=False
+    (r(4, 3), t(1, 0, 1, 1)),
+    (r(4, 3), t(0, 0, 0, 0)),
+    (r(4, 3), t(0, 1, 0, 0)),
+    (r(4, 3), t(1, 1, 1, 1)),
+    breaks=BRANCH,
 )
 def skip_empty_experts(x, chosen):
     """An expert without tokens is not run: a branch on data."""
