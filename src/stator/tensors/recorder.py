@@ -51,6 +51,7 @@ from stator.tensors.targets import KINDS, Target, as_operator, safe_name, target
 from stator.tensors.traced import Storage, TracedTensor, current, make, make_view
 
 Location = Callable[[], Any]
+SET_ITEM: Any = target_of(operator.setitem)
 NUMBERS = ("alpha", "value")  # arguments that take a number, for which torch reads a tensor
 
 INDEXING: dict[Any, Callable[..., Any]] = {operator.getitem: indexing.get, operator.setitem: indexing.put}
@@ -326,7 +327,7 @@ class Recorder:
             assert found is not None
             return self.record(found, *form[1:])
         if form is not None:
-            target, args = target_of(operator.setitem), form[1]  # type: ignore[assignment]
+            target, args = SET_ITEM, form[1]
         elif self.has_floats and type(target.func) is FunctionType and takes_floats(args, kwargs):
             raise NotLeaf(target.func, "its operations take a symbolic float")
         if target.handler is not None:
