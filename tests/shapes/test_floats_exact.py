@@ -97,5 +97,33 @@ def test_layers():
     run(program, [tuple(tensors(torch.float32, (3, 5), 1))])
 
 
+def test_attention():
+    def program(x, y, s):
+        q = x.reshape(1, 1, 3, 5)
+        return F.scaled_dot_product_attention(q, q, q, scale=abs(s)), F.scaled_dot_product_attention(
+            q, q, q, is_causal=True, scale=abs(s)
+        )
+
+    run(program, [tuple(tensors(torch.float32, (3, 5), 1))])
+
+
+def test_functions_of_python_are_looked_into():
+    def program(x, y, s):
+        return F.normalize(x, eps=abs(s)), F.normalize(x, dim=0, eps=s + 2)
+
+    run(program, [tuple(tensors(torch.float32, (3, 5), 1))])
+
+
+def test_items():
+    def program(x, y, s):
+        z = x.clone()
+        z[1] = s
+        z[:, 2:] = s * 0.5
+        z[x > 1] = -s
+        return z
+
+    run(program, [tuple(tensors(dtype, (3, 5), 1)) for dtype in (torch.float32, torch.bfloat16)])
+
+
 def test_a_symbol_is_seen_as_a_float_by_python():
     assert isinstance(TracedFloat(None, 0.5, None, ()), float)

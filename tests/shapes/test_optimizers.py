@@ -102,8 +102,9 @@ def test_a_tensor_as_rate():
     train(lambda params: optim.Adam(params, lr=torch.tensor(0.1), foreach=False), change)
 
 
-def test_aot_eager():
-    train(lambda params: optim.Adam(params, weight_decay=0.1), vary, backend="aot_eager", tolerance=1e-6)
+@pytest.mark.parametrize("foreach", [False, True])
+def test_aot_eager(foreach):
+    train(lambda params: optim.Adam(params, foreach=foreach), vary, backend="aot_eager", tolerance=1e-6)
 
 
 def test_a_capturable_optimizer():

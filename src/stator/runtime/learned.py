@@ -87,8 +87,10 @@ def _sizes(spec: TensorSpec, tensor: Any) -> Iterable[tuple[str, int]]:
     for dim, (before, size) in enumerate(zip(spec.sizes, now.sizes, strict=True)):
         if before != size:  # None: a symbol so far, and still one
             yield "size", dim
-    follows = extents(now.sizes, now.strides)
-    for dim, (before, stride) in enumerate(zip(spec.strides, now.strides, strict=True)):
+    layout: Any = tensor
+    strides = layout.stride()
+    follows = extents(layout.shape, strides)
+    for dim, (before, stride) in enumerate(zip(spec.strides or (), strides, strict=False)):
         if before != stride and stride > 1 and dim not in follows:
             yield "stride", dim
 

@@ -17,11 +17,16 @@ Form = Callable[[Any, tuple[Any, ...], dict[str, Any]], Call | None]
 
 def tensorised(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
     """The call with symbolic floats as tensors, if it has any and the result is the same."""
-    if any(map(holds_floats, args)) or any(map(holds_floats, kwargs.values())):
+    if takes_floats(args, kwargs):
         for form in FORMS.get(func, ()):
             if (found := form(func, args, kwargs)) is not None:
                 return found
     return None
+
+
+def takes_floats(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> bool:
+    """Whether a call is given symbolic floats."""
+    return any(map(holds_floats, args)) or any(map(holds_floats, (kwargs or {}).values()))
 
 
 def with_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
@@ -180,6 +185,14 @@ def _filled(func: Any, args: Any, kwargs: Any) -> Call | None:
     return (func, (*given[:-1], given[-1].tensor(dtype)), {}) if dtype.is_floating_point else None
 
 
+def _stored(func: Any, args: Any, kwargs: Any) -> Call | None:
+    """`x[index] = number`."""
+    if len(args) != 3 or kwargs or type(args[2]) is not TracedFloat or holds_floats(args[1]) or not _is_tensor(args[0]):
+        return None
+    dtype = args[0]._meta.dtype
+    return (operator.setitem, (*args[:2], args[2].tensor(dtype)), {}) if dtype.is_floating_point else None
+
+
 def _chosen(func: Any, args: Any, kwargs: Any) -> Call | None:
     """`where(condition, a, b)`."""
     if len(args) != 3 or kwargs or not _is_tensor(args[0]):
@@ -220,7 +233,9 @@ def _called(func: Any, args: Any, kwargs: Any) -> Call | None:
     return op.function, tuple(given), {}
 
 
-OPTIONAL = frozenset({"weight", "bias", "min", "max", "dtype", "device"})  # None is the default
+OPTIONAL = frozenset(
+    {"weight", "bias", "min", "max", "dtype", "device", "attn_mask", "dropout_p", "is_causal"}
+)  # None is the default
 
 
 def _scalars(value: Any) -> Any:
@@ -308,6 +323,7 @@ def _register() -> None:
     _add(_reflected, *REFLECTIONS, *REFLECTED)
     _add(_compared, *_calls(*_COMPARISONS))
     _add(_filled, *_calls("fill", "masked_fill"))
+    _add(_stored, operator.setitem, torch.Tensor.__setitem__)
     _add(_chosen, torch.where)
     _add(_made, torch.tensor, torch.as_tensor, torch.scalar_tensor, torch.asarray)
     for call in {key[0] if type(key) is tuple else key: None for key in OPS}:

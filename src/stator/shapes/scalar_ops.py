@@ -27,7 +27,7 @@ OPS: dict[Any, Op] = {}  # by what the program calls
 
 def is_read(number: Any) -> bool:
     """Whether a number can be read: it has a value, and nobody traces."""
-    if type(number) in (list, tuple):
+    if isinstance(number, (list, tuple)):
         return all(map(is_read, number))
     if not isinstance(number, torch.Tensor):
         return True
@@ -35,7 +35,7 @@ def is_read(number: Any) -> bool:
 
 
 def read(number: Any) -> Any:
-    if type(number) in (list, tuple):
+    if isinstance(number, (list, tuple)):
         return [read(item) for item in number]
     return number.item() if isinstance(number, torch.Tensor) else number
 
@@ -177,7 +177,7 @@ OPS[torch.Tensor.new_full] = _op(
 
 
 def _each(numbers: Any, count: int) -> Iterator[Any]:
-    return iter(numbers if type(numbers) in (list, tuple) else [numbers] * count)
+    return iter(numbers if isinstance(numbers, (list, tuple)) else [numbers] * count)
 
 
 def _foreach(name: str, parameters: str, formula: Callable[..., Any], keywords: str = "") -> None:
@@ -251,6 +251,21 @@ def _rms_norm(x: torch.Tensor, shape: Any, weight: Any = None, eps: Any = None) 
     return (result if weight is None else result * weight).to(x.dtype)
 
 
+def _attention(q: Any, k: Any, v: Any, mask: Any, dropout: Any, causal: Any, scale: Any, *rest: Any) -> torch.Tensor:
+    grouped = {"enable_gqa": rest[0]} if rest else {}
+    return F.scaled_dot_product_attention(
+        q * met(q, scale), k, v, attn_mask=mask, dropout_p=dropout or 0.0, is_causal=bool(causal), scale=1.0, **grouped
+    )
+
+
+def _attend(q: Any, k: Any, v: Any, mask: Any, dropout: Any, causal: Any, *named: Any) -> torch.Tensor:
+    keywords = dict(zip(("scale", "enable_gqa"), named, strict=False))
+    return F.scaled_dot_product_attention(q, k, v, mask, dropout or 0.0, bool(causal), **keywords)
+
+
+OPS[F.scaled_dot_product_attention] = _op(
+    "attention", _attend, "query key value attn_mask dropout_p is_causal scale enable_gqa", "scale", _attention
+)
 _function(
     F.leaky_relu, "input negative_slope", "negative_slope", lambda x, s=0.01: torch.where(x > 0, x, x * met(x, s))
 )

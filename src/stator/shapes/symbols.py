@@ -159,7 +159,7 @@ class Symbols:
         dims: dict[int, Bounds],
         free: frozenset[int] = frozenset(),
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Sizes and strides of a tensor in which these dimensions are symbols, within bounds; strides that are free too."""
+        """Sizes and strides of a tensor in which these dimensions are symbols, within bounds, and free strides."""
         made = [self._size(path, i, size, dims[i]) if i in dims else size for i, size in enumerate(sizes)]
         return tuple(made), self._strides(path, sizes, strides, made, free)
 

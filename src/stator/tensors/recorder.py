@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from stator.shapes.expressions import Nodes, fold
 from stator.shapes.polynomial import Polynomial
 from stator.shapes.scalar import number
-from stator.shapes.scalar_forms import tensorised, with_tensor
+from stator.shapes.scalar_forms import takes_floats, tensorised, with_tensor
 from stator.shapes.symbols import Symbols
 from stator.tensors import attributes, bindings, data, finish, indexing, inputs
 from stator.tensors import data_dependent as data_dependent  # registers its rows
@@ -51,6 +51,7 @@ from stator.tensors.targets import KINDS, Target, as_operator, safe_name, target
 from stator.tensors.traced import Storage, TracedTensor, current, make, make_view
 
 Location = Callable[[], Any]
+SET_ITEM: Any = target_of(operator.setitem)
 NUMBERS = ("alpha", "value")  # arguments that take a number, for which torch reads a tensor
 
 INDEXING: dict[Any, Callable[..., Any]] = {operator.getitem: indexing.get, operator.setitem: indexing.put}
@@ -321,12 +322,16 @@ class Recorder:
         form = tensorised(target.func, args, kwargs or {}) if self.has_floats else None
         if form is None and kwargs and len(kwargs) == 1 and not kwargs.keys().isdisjoint(NUMBERS):
             form = with_tensor(target.func, args, kwargs)
-        if form is not None:
+        if form is not None and form[0] is not operator.setitem:
             found = target_of(form[0])
             assert found is not None
             return self.record(found, *form[1:])
         if target.func in indexing.SIZED and indexing.holds_sizes(target.func, args, kwargs or {}):
             args, kwargs = indexing.with_numbers(self, args, kwargs or {}, indexing.SIZED[target.func])
+        if form is not None:
+            target, args = SET_ITEM, form[1]
+        elif self.has_floats and type(target.func) is FunctionType and takes_floats(args, kwargs):
+            raise NotLeaf(target.func, "its operations take a symbolic float")
         if target.handler is not None:
             return target.handler(self, args, kwargs or {})
         if not kwargs:
