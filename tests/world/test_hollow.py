@@ -156,9 +156,9 @@ def test_paths_are_forgotten_with_the_entries():
     compiled = stator.compile(logging.append, backend="eager")
     for _ in range(3):
         compiled(T)
-    assert compiled.miss.__self__.light
+    assert compiled.miss.__self__.learned.light
     stator.reset()
-    assert not compiled.miss.__self__.light
+    assert not compiled.miss.__self__.learned.light
 
 
 # ---- reading ------------------------------------------------------------------------------------------------------

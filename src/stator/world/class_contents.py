@@ -47,7 +47,7 @@ class Attribute:
 class Contents:
     """The attributes of one class in one version."""
 
-    __slots__ = ("__weakref__", "attributes", "reference", "version")
+    __slots__ = ("attributes", "reference", "version")
 
     def __init__(self, cls: type, version: int) -> None:
         self.reference = weakref.ref(cls, partial(_forget, id(cls)))
