@@ -7,7 +7,6 @@ Small arrays from outside are copied, guarded by what they hold; a tensor made o
 
 from __future__ import annotations
 
-import operator
 import sys
 import types
 import warnings
@@ -26,7 +25,7 @@ from stator.eval.settling import SERVED
 from stator.frame import RAISED, Frame, throw
 from stator.guards import path as paths
 from stator.guards.check import EQ, TYPE_IS
-from stator.native.host import CALLERS, STANDINS, call_builtin, standin
+from stator.native.host import CALLERS, STANDINS, call_builtin, call_python, standin
 from stator.runtime.symbolic_host import decayed
 from stator.runtime.tensor_host import TensorHost
 from stator.tensors.traced import TracedTensor
@@ -39,14 +38,16 @@ np: Any = sys.modules.get("numpy")  # torch imports it where it is installed
 LARGEST_COPY = 4096  # bytes of an outside array that is guarded by its contents
 
 # Functions of numpy that read or change the world, draw numbers, call functions of the user or work on files.
-EXCLUDED = frozenset(
-    "save savez savez_compressed load loadtxt savetxt genfromtxt fromfile fromregex memmap open_memmap seterr geterr "
-    "seterrcall geterrcall errstate setbufsize getbufsize set_printoptions get_printoptions printoptions info show_config "
-    "show_runtime test vectorize frompyfunc fromfunction apply_along_axis apply_over_axes piecewise array2string "
-    "array_repr array_str ndarray matrix asmatrix bmat recarray record chararray nditer ndenumerate ndindex broadcast "
-    "flatiter poly1d from_dlpack frombuffer fromiter einsum_path get_include object_ void busday_count busdaycalendar "
-    "generic nested_iters DataSource iterable empty empty_like".split()
-)
+EXCLUDED = frozenset([
+    "save", "savez", "savez_compressed", "load", "loadtxt", "savetxt", "genfromtxt", "fromfile", "fromregex",
+    "memmap", "open_memmap", "seterr", "geterr", "seterrcall", "geterrcall", "errstate", "setbufsize", "getbufsize",
+    "set_printoptions", "get_printoptions", "printoptions", "info", "show_config", "show_runtime", "test",
+    "vectorize", "frompyfunc", "fromfunction", "apply_along_axis", "apply_over_axes", "piecewise", "array2string",
+    "array_repr", "array_str", "ndarray", "matrix", "asmatrix", "bmat", "recarray", "record", "chararray", "nditer",
+    "ndenumerate", "ndindex", "broadcast", "flatiter", "poly1d", "from_dlpack", "frombuffer", "fromiter",
+    "einsum_path", "get_include", "object_", "void", "busday_count", "busdaycalendar", "generic", "nested_iters",
+    "DataSource", "iterable", "empty", "empty_like",
+])  # fmt: skip
 FUNCTION_KINDS = (types.FunctionType, types.BuiltinFunctionType, type)
 ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None), type(...), slice, range, torch.Size})
 BUILTIN_DTYPES = frozenset({int, float, complex, bool})
@@ -109,6 +110,17 @@ def call_numpy(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict
     traced = any(type(arg) is TracedTensor for arg in (*given, *named.values()))
     break_id, what = ("tensor-numpy", "a tensor") if traced else ("native-unknown", "something else than numbers")
     raise host.refuse(break_id, f"{name} of {what}", function=name)
+
+
+def call_finfo(host: Any, f: Frame, cls: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """`numpy.finfo(dtype)`: numpy keeps one object for each dtype, and makes it when it is first asked."""
+    if kwargs or len(args) != 1 or not is_plain(args[0]):
+        return call_python(host, f, cls, args, kwargs)
+    try:
+        made = cls(args[0])
+    except Exception as error:
+        return throw(f, error.with_traceback(None))
+    return host.enter_const(made)
 
 
 def call_ufunc(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
@@ -371,16 +383,11 @@ def numpy_members() -> list[Any]:
     """What may run: the public functions and classes of numpy, numpy.linalg and numpy.fft."""
     found = []
     for module in (np, np.linalg, np.fft):
-        for name in dir(module):
-            if name.startswith("_") or name in EXCLUDED:
+        for name, member in list(vars(module).items()):  # not getattr: that would import more of numpy
+            home = str(getattr(member, "__module__", None) or "numpy")
+            if name.startswith("_") or name in EXCLUDED or home.split(".")[0] != "numpy":
                 continue
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                member = getattr(module, name, None)
-            home = getattr(member, "__module__", None) or "numpy"
-            if str(home).split(".")[0] == "numpy" and not (
-                isinstance(member, type) and not issubclass(member, (np.generic, np.dtype))
-            ):
+            if not isinstance(member, type) or issubclass(member, (np.generic, np.dtype)):
                 found.append(member)
     return found
 
@@ -414,6 +421,7 @@ def register() -> None:
     RECIPES[id(np.ndarray)] = build_array
     effects.ROWS[id(np.ndarray)] = (np.ndarray, contents, change_array)
     standin(*COPYING, *SHARING)(make_tensor)
+    standin(np.finfo)(call_finfo)
 
 
 def call_dispatcher(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
