@@ -36,7 +36,7 @@ class _Spent(torch.autograd.Function):
 def spent(tensor: torch.Tensor) -> Any:
     """The tensor as the result of a backward that cannot be repeated."""
     with torch.enable_grad():
-        return _Spent.apply(torch.empty(0, requires_grad=True), Hidden(tensor))  # type: ignore[no-untyped-call]
+        return _Spent.apply(torch.empty(0, requires_grad=True), Hidden(tensor))
 
 
 def settle(recorder: Recorder, outputs: list[Any]) -> list[int]:
