@@ -170,10 +170,15 @@ def test_history_outside_and_hooks_are_breaks() -> None:
     assert torch.equal(w.grad, torch.full((3,), 6.0))
     v = draw(3, grad=True)
     compiled(v)
-    v.grad = None
-    v.register_hook(lambda grad: grad * 10)
-    compiled(v)
-    assert torch.equal(v.grad, torch.full((3,), 20.0))
+    for _ in range(2):
+        v.grad = None
+        handle = v.register_hook(lambda grad: grad * 10)
+        compiled(v)
+        assert torch.equal(v.grad, torch.full((3,), 20.0))
+        handle.remove()
+        v.grad = None
+        compiled(v)
+        assert torch.equal(v.grad, torch.full((3,), 2.0))
 
 
 OPTIMIZERS = {

@@ -260,7 +260,7 @@ class TestRefused:
             ("x.grad_fn.name() if x.grad_fn else x.register_hook(print)", "autograd"),
             ("recorder.call(torch.Tensor.set_, (x, x))", "tensor-metadata"),
             ("torch.zeros(2, requires_grad=True)", "autograd"),
-            ("x.requires_grad_()", "tensor-metadata"),
+            ("(x > 0).requires_grad_()", "tensor-metadata"),
             ("torch.randn(2, generator=torch.Generator())", "random-state"),
             ("recorder.call(torch.manual_seed, (0,))", "random-state"),
             ("x._version", "tensor-operation"),
@@ -375,8 +375,10 @@ class TestAttributes:
         assert recorder.attribute(y, "mark") == 3
         assert recorder.attribute(y, "grad") is None
         recorder.set_attribute(y, "requires_grad", False)
+        recorder.set_attribute(y, "requires_grad", True)
+        assert recorder.attribute(y, "requires_grad") and recorder.attribute(y, "is_leaf")
         with pytest.raises(UnsupportedOp):
-            recorder.set_attribute(y, "requires_grad", True)
+            recorder.set_attribute(y * 2, "requires_grad", False)
 
     def test_data_of_an_input(self, recorder, x, w):
         recorder.replace_data(w, x)

@@ -8,7 +8,7 @@ import torch
 
 from stator.errors import Unsupported
 from stator.frame import Frame, native
-from stator.guards.check import IS
+from stator.guards.check import IS, LEN
 from stator.native.host import standin
 from stator.runtime.tensor_attributes import read_outside, write_outside
 from stator.tensors.gradients import as_gradient, record_gradients
@@ -120,8 +120,8 @@ def check_hooks(host: Any, leaf: Any) -> None:
     if hooked:
         raise host.refuse("autograd", "hooks on a leaf", function="Tensor.backward")
     for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
-        if getattr(record.obj, name) is None:
-            host.guards.add(record.path.get(name), IS, None, host.origin())
+        there = getattr(record.obj, name) is not None  # a dict without any left
+        host.guards.add(record.path.get(name), *((LEN, 0) if there else (IS, None)), host.origin())
 
 
 def accumulate(host: Any, f: Frame, leaf: Any, grad: Any, create_graph: bool) -> None:

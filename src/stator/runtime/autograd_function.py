@@ -42,7 +42,7 @@ class Application:
         self.ctx = Context()
         self.ctx.needs_input_grad = tuple(is_traced(v) and v._meta.requires_grad for v in values)
 
-    def refuse(self, why: str) -> Any:
+    def decline(self, why: str) -> Any:
         return self.host.refuse("autograd", f"{self.name}.apply: {why}", function=f"{self.name}.apply")
 
     def member(self, name: str) -> Any:
@@ -58,7 +58,7 @@ class Application:
         else:
             outputs = [self.untied(output) for output in outputs]
         if sys.getrefcount(self.ctx) > 2:
-            raise self.refuse("somebody keeps its context")
+            raise self.decline("somebody keeps its context")
         return tuple(outputs) if isinstance(raw, tuple) else outputs[0]
 
     def forward(self) -> Any:
@@ -81,7 +81,7 @@ class Application:
         """The context is set up with all arguments, also those that the call leaves out."""
         code = getattr(forward, "__code__", None)
         if code is None or code.co_argcount != len(self.values) or code.co_kwonlyargcount or code.co_flags & 0x0C:
-            raise self.refuse("forward has arguments by default")
+            raise self.decline("forward has arguments by default")
 
     def marked(self, name: str) -> tuple[Any, ...]:
         """Tensors that the program told the context about."""
@@ -104,7 +104,7 @@ class Application:
         if self.place(output) is None:
             known = output._family is not None and self.host.recorder.made_since(self.started, output)
             if output._meta.requires_grad and not known:  # eager would detach it, whosever it is
-                raise self.refuse("its result is a tensor from elsewhere that requires grad")
+                raise self.decline("its result is a tensor from elsewhere that requires grad")
             return output
         if any(output is other for other in self.marked("dirty_tensors")):
             return output
@@ -147,31 +147,31 @@ class Application:
     def check(self, tensors: list[Any]) -> list[Any]:
         """Refuses what eager does in a way of its own; gives the tensors that are saved."""
         if len(set(map(id, tensors))) < len(tensors):
-            raise self.refuse("it returns a tensor twice")
+            raise self.decline("it returns a tensor twice")
         dirty = self.marked("dirty_tensors")
         if any(self.place(one) is None or all(one is not tensor for tensor in tensors) for one in dirty):
-            raise self.refuse("a tensor marked dirty is no argument or no result")
+            raise self.decline("a tensor marked dirty is no argument or no result")
         self.materialize = bool(self.ctx.__dict__.get("materialize_grads", True))
         if not self.materialize and len(tensors) > 1:
-            raise self.refuse("gradients that may be None")
+            raise self.decline("gradients that may be None")
         saved = [tensor for tensor in self.marked("to_save") if tensor is not None]
         if not all(map(is_traced, saved)):
-            raise self.refuse("it saves something that is no tensor")
+            raise self.decline("it saves something that is no tensor")
         if getattr(self.cls, "boxed_grads_call", False):
-            raise self.refuse("backward takes a list")
+            raise self.decline("backward takes a list")
         return saved
 
     def result(self, tensor: Any, inputs: list[Any], made: list[Any]) -> Result:
         if self.place(tensor) is None:
             if not self.host.recorder.made_since(self.started, tensor):
-                raise self.refuse("its result is a tensor from elsewhere")
+                raise self.decline("its result is a tensor from elsewhere")
             kind, among = MADE, made
         else:
             dirty = any(tensor is other for other in self.marked("dirty_tensors"))
             kind, among = DIRTY if dirty else INPUT, inputs
         index = next(i for i, other in enumerate(among) if other is tensor)
         if kind is not MADE and not self.differentiable(tensor):
-            raise self.refuse("an argument that is returned and not differentiable")
+            raise self.decline("an argument that is returned and not differentiable")
         return Result(kind, index, self.differentiable(tensor), tensor)
 
 
@@ -188,7 +188,7 @@ class Backward:
         if vjp is not Function.vjp:
             backward = vjp
         if backward is Function.backward:
-            raise application.refuse("it has no backward")
+            raise application.decline("it has no backward")
         self.once = getattr(backward, "__code__", None) is ONCE
         if self.once:
             backward = application.host.load_attr(application.f, backward, "__wrapped__")
@@ -229,9 +229,9 @@ class Backward:
             found = host.call(application.f, backward, [ctx, *grads], None)
         except Raised:
             error, application.f.error = application.f.error, None
-            raise application.refuse(f"backward raised {type(error).__name__}") from None
+            raise application.decline(f"backward raised {type(error).__name__}") from None
         if footprint.changed():
-            raise application.refuse("backward changes something outside of it")
+            raise application.decline("backward changes something outside of it")
         return found
 
     def sort(self, found: Any) -> tuple[tuple[int | None, ...], list[Any]]:
@@ -240,16 +240,16 @@ class Backward:
         values = list(found) if isinstance(found, tuple) else [found]
         count = len(application.values)
         if len(values) < count or any(value is not None for value in values[count:]):
-            raise application.refuse("backward gives another number of gradients than forward has arguments")
+            raise application.decline("backward gives another number of gradients than forward has arguments")
         given: list[int | None] = []
         results: list[Any] = []
         for argument, value in zip(application.values, values, strict=False):
             if not is_traced(argument):
                 if value is not None:
-                    raise application.refuse("backward gives a gradient for something that is no tensor")
+                    raise application.decline("backward gives a gradient for something that is no tensor")
                 continue
             if value is not None and not is_traced(value):
-                raise application.refuse("backward gives a gradient that is no tensor")
+                raise application.decline("backward gives a gradient that is no tensor")
             wanted = value is not None and argument._meta.requires_grad
             given.append(len(results) if wanted else None)
             if wanted:

@@ -66,13 +66,14 @@ def _refuse(break_id: str) -> Callable[[Any], Handler]:
 # Methods that hand out memory, identity or autograd state, by the break they are.
 _REFUSED_METHODS: dict[str, str] = {
     "tensor-numpy": "numpy __array__ __array_wrap__ __dlpack__ __dlpack_device__ data_ptr storage untyped_storage",
-    "autograd": "register_hook register_post_accumulate_grad_hook retain_grad",
+    "autograd": "backward register_hook register_post_accumulate_grad_hook retain_grad",
     "tensor-metadata": "set_ share_memory_ is_shared is_set_to _is_view resize_as_sparse_ detach_ pin_memory is_pinned",
     "native-callback": "apply_ map_ map2_",
     "cannot-rebuild": "__deepcopy__ __reduce_ex__ __setstate__",
 }
 
 _REFUSED_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "autograd": (torch.autograd.grad, torch.autograd.backward),
     "tensor-mode": (torch.set_default_dtype, torch.set_default_device, torch.set_default_tensor_type),
     "tensor-numpy": (torch.from_numpy, torch.frombuffer, torch.from_file, torch.to_dlpack, torch.from_dlpack),
 }

@@ -1,7 +1,7 @@
 """Results of a graph whose autograd history a backward inside of it has used up.
 
-A trace would be differentiated all the same, and must not be: parameters may have changed since. So the trace gives them
-without a history, and they get one that fails as the one in eager does.
+A trace would be differentiated all the same, and must not be: parameters may have changed since. So the trace gives
+them without a history, and they get one that fails as the one in eager does.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Spent(torch.autograd.Function):
 def spent(tensor: torch.Tensor) -> Any:
     """The tensor as the result of a backward that cannot be repeated."""
     with torch.enable_grad():
-        return _Spent.apply(torch.empty(0, requires_grad=True), Hidden(tensor))  # type: ignore[no-untyped-call]
+        return _Spent.apply(torch.empty(0, requires_grad=True), Hidden(tensor))
 
 
 def settle(recorder: Recorder, outputs: list[Any]) -> list[int]:
@@ -46,10 +46,10 @@ def settle(recorder: Recorder, outputs: list[Any]) -> list[int]:
     recorder.replay.advance()
     found = []
     for index, output in enumerate(outputs):
-        if type(output) is TracedTensor and output._meta.requires_grad and not output._meta.leaf:
-            if not recorder.replay.is_differentiable(output):
-                node = recorder.nodes.add("call_method", "detach", (output._node,), {}, "spent")
-                node.meta.value = output._node.meta.value
-                output._node = node
-                found.append(index)
+        inner = type(output) is TracedTensor and output._meta.requires_grad and not output._meta.leaf
+        if inner and not recorder.replay.is_differentiable(output):
+            node = recorder.nodes.add("call_method", "detach", (output._node,), {}, "spent")
+            node.meta.value = output._node.meta.value
+            output._node = node
+            found.append(index)
     return found
