@@ -185,6 +185,10 @@ class TensorHost(Host):
         kind = type(obj)
         return obj._stands_for if kind is TracedTensor else symbolic_host.STANDS_FOR.get(kind, kind)
 
+    def may_hold(self, hooks: Any) -> bool:
+        """Whether there may be hooks in a dict: it has some, or the program knows it and may have added some."""
+        return bool(hooks) or id(hooks) in self.records
+
     def truth_of(self, value: Any) -> Any:
         if type(value) in assumptions.CONDITIONS:
             f = _frames.top_frame()
@@ -315,7 +319,7 @@ GLOBAL_HOOKS = [
 def call_module(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """A module without hooks is its forward."""
     record = host.records.get(id(args[0])) if args else None
-    if record is None or record.obj is not args[0] or any(GLOBAL_HOOKS) or not hookless(host, record):
+    if record is None or record.obj is not args[0] or any(map(host.may_hold, GLOBAL_HOOKS)) or not hookless(host, record):
         return call_python(host, f, function, args, kwargs)
     for hooks in GLOBAL_HOOKS:
         host.guards.add(paths.const(hooks), LEN, 0, None)
@@ -335,7 +339,8 @@ def hookless(host: Any, record: Any) -> bool:
     if members.full or members.touched:
         return False
     real = members.real
-    return not any(real.get(name) for name in HOOKS) and real.get("_compiled_call_impl") is None
+    hooks = [real.get(name) for name in HOOKS]
+    return not any(map(host.may_hold, hooks)) and real.get("_compiled_call_impl") is None
 
 
 def call_compiled(host: Any, f: Frame, compiled: Any, args: list[Any], kwargs: Any) -> Any:
