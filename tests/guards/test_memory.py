@@ -151,9 +151,8 @@ def test_debug_allocator() -> None:
     if os.environ.get("STATOR_DEBUG_GUARDS"):
         return
     here = File(__file__).parent
-    tests = [
-        str(here / name) for name in ("test_checks.py", "test_skipping.py", "test_compiled.py", "test_accessors.py")
-    ]
+    names = ("test_checks.py", "test_skipping.py", "test_compiled.py", "test_accessors.py", "test_mortal.py")
+    tests = [str(here / name) for name in names]
     environment = {**os.environ, "PYTHONMALLOC": "debug", "STATOR_DEBUG_GUARDS": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--noconftest", *tests],
