@@ -192,9 +192,14 @@ def calculated(function: Any, *args: Any) -> Any:
     return function(*map(constant, args))
 
 
+def _is_read(number: TracedFloat) -> bool:
+    """Whether it depends on what is read from tensors before the graph runs."""
+    return any(type(arg) is Reading or (type(arg) is TracedFloat and _is_read(arg)) for arg in number.args)
+
+
 def whole(function: Any, number: TracedFloat) -> Any:
     """The int that a function gives for all floats from one int to the next, guarded by these bounds."""
-    if number.from_data:
+    if number.from_data or _is_read(number):
         return number.floats.whole(function, number)
     value = number.value
     if number.path is None or not abs(value) < _LARGEST or value == 0:

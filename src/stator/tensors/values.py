@@ -45,7 +45,8 @@ def int_of(recorder: Recorder, traced: TracedTensor) -> Any:
 
 def whole_of(recorder: Recorder, function: Any, tensor: TracedTensor) -> Any:
     """The int that `int`, `round`, `math.floor` or `math.ceil` gives for a float; nan and infinity are errors."""
-    assert recorder.symbols is not None
+    if recorder.follow() is None or recorder.symbols is None:
+        raise DataDependent("int")
     small = recorder.call(torch.lt, (recorder.call(torch.abs, (tensor,)), float(1 << 62)))
     recorder.symbols.assume(number_of(recorder, small), "a float that is no int")
     name = _ROUNDINGS.get(function)
