@@ -319,7 +319,8 @@ GLOBAL_HOOKS = [
 def call_module(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """A module without hooks is its forward."""
     record = host.records.get(id(args[0])) if args else None
-    if record is None or record.obj is not args[0] or any(map(host.may_hold, GLOBAL_HOOKS)) or not hookless(host, record):
+    hooks = any(map(host.may_hold, GLOBAL_HOOKS))
+    if record is None or record.obj is not args[0] or hooks or not hookless(host, record):
         return call_python(host, f, function, args, kwargs)
     for hooks in GLOBAL_HOOKS:
         host.guards.add(paths.const(hooks), LEN, 0, None)
