@@ -42,7 +42,9 @@ def marked_dims(marks: dict[str, Any]) -> dict[int, Bounds]:
     within = marks.get("_dynamo_unbacked_bounds", {})
     names = ("_dynamo_unbacked_indices", "_dynamo_strict_unbacked_indices")
     unbacked = {
-        dim: Bounds(*within.get(dim, (None, None)))._replace(unbacked=True) for name in names for dim in marks.get(name, ())
+        dim: Bounds(*within.get(dim, (None, None)))._replace(unbacked=True)
+        for name in names
+        for dim in marks.get(name, ())
     }
     return dict.fromkeys(marks.get("_dynamo_weak_dynamic_indices", ()), ANY) | strict | unbacked
 
