@@ -198,6 +198,10 @@ def quiet(func: Any) -> Iterator[None]:
             raise DataDependent(describe(func), "it needs to know a size that only data tells") from None
         if "data is not allocated yet" in str(error):  # a C++ function that reads the data itself
             raise DataDependent(describe(func)) from None
+        if isinstance(error, TypeError) and "got FakeTensor" in str(error):
+            raise DataDependent(describe(func), "a tensor where a number is taken") from None
+        if "on tensor with symbolic sizes/strides" in str(error):
+            raise DataDependent(describe(func), "it needs to know a size", "data-dependent-shape") from None
         raise OpFailed(error, describe(func)) from error
     finally:
         _log.disabled = disabled
