@@ -121,8 +121,10 @@ def test_arrays_of_numpy():
     copy = emit(array)()
     assert copy is not array and (copy == array).all() and copy.dtype == array.dtype
     assert emit([numpy.float32(1.5)])()[0] == 1.5
+    view = array[0]
+    view.flags.writeable = False
     with pytest.raises(CannotRebuild):
-        emit(array[0])
+        emit(view)
 
 
 def test_annotations_over_inside_classes():

@@ -41,7 +41,7 @@ def consumer(code: CodeType, offset: int) -> Use | None:
     start = instructions.get(offset)
     if start is None or start.opname.startswith(("STORE_", "DELETE_", "RESUME")):
         return None
-    if start.opname in _CONDITIONS or start.opname == "GET_ITER":
+    if start.opname in _CONDITIONS or start.opname in ("GET_ITER", "FORMAT_VALUE"):
         return _CONSUMERS[start.opname](_Step(code, start, 0))
     return _follow(code, instructions, offset)
 

@@ -19,7 +19,7 @@ from stator.tensors.traced import Storage, TracedTensor
 if TYPE_CHECKING:
     from stator.tensors.recorder import Recorder
 
-LARGEST = 16  # elements of a tensor that leads to a number
+LARGEST = 1  # elements of a tensor that leads to a number: a counter, a rate
 MOST = 8192  # operations
 
 
