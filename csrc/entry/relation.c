@@ -233,6 +233,19 @@ read_double(const Operand *operand, PyObject *const *values, double *out)
     return true;
 }
 
+/* Comparisons of the two values on top of the stack, in ints and in doubles. */
+#define COMPARE(name, op, left, right) \
+    case REL_##name: \
+        *(left) = *(left) op (right); \
+        break;
+#define COMPARISONS(left, right) \
+    COMPARE(EQ, ==, left, right) \
+    COMPARE(NE, !=, left, right) \
+    COMPARE(LT, <, left, right) \
+    COMPARE(LE, <=, left, right) \
+    COMPARE(GT, >, left, right) \
+    COMPARE(GE, >=, left, right)
+
 /* The same with doubles. A function that gives no finite number may be one for which Python raises. */
 static bool
 real_relation_holds(const Relation *relation, PyObject *const *values)
@@ -280,24 +293,7 @@ real_relation_holds(const Relation *relation, PyObject *const *values)
             }
             *left /= right;
             break;
-        case REL_EQ:
-            *left = *left == right;
-            break;
-        case REL_NE:
-            *left = *left != right;
-            break;
-        case REL_LT:
-            *left = *left < right;
-            break;
-        case REL_LE:
-            *left = *left <= right;
-            break;
-        case REL_GT:
-            *left = *left > right;
-            break;
-        case REL_GE:
-            *left = *left >= right;
-            break;
+        COMPARISONS(left, right)
         default:
             return false;
         }
@@ -349,24 +345,7 @@ relation_holds(const Relation *relation, PyObject *const *values)
         case REL_MIN:
             *left = *left < right ? *left : right;
             break;
-        case REL_EQ:
-            *left = *left == right;
-            break;
-        case REL_NE:
-            *left = *left != right;
-            break;
-        case REL_LT:
-            *left = *left < right;
-            break;
-        case REL_LE:
-            *left = *left <= right;
-            break;
-        case REL_GT:
-            *left = *left > right;
-            break;
-        case REL_GE:
-            *left = *left >= right;
-            break;
+        COMPARISONS(left, right)
         case REL_AND:
             *left = *left && right;
             break;

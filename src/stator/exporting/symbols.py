@@ -12,6 +12,7 @@ from stator.errors import ConstraintViolation
 from stator.exporting.dims import Leaf, Linear, Shapes, Wanted
 from stator.guards import path as paths
 from stator.guards.path import Path
+from stator.guards.relation import TWINS
 from stator.shapes.expressions import NoForm, fold
 from stator.shapes.policy import Policy
 from stator.shapes.symbols import Symbols
@@ -120,19 +121,10 @@ class Values:
 
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
-    "ADD": lambda a, b: a + b,
-    "MUL": lambda a, b: a * b,
-    "FLOORDIV": lambda a, b: a // b,
-    "MOD": lambda a, b: a % b,
+    **TWINS,
     "POW": lambda a, b: a**b,
     "MAX": torch.sym_max,
     "MIN": torch.sym_min,
-    "EQ": lambda a, b: a == b,
-    "NE": lambda a, b: a != b,
-    "LT": lambda a, b: a < b,
-    "LE": lambda a, b: a <= b,
-    "GT": lambda a, b: a > b,
-    "GE": lambda a, b: a >= b,
     "AND": lambda a, b: a & b,
     "OR": lambda a, b: a | b,
     "NOT": lambda a: torch.sym_not(a),
