@@ -75,21 +75,16 @@ def call_function_ex(f: Frame, flags: int) -> None:
     if f.stack and f.stack[-1] is UNBOUND:
         del f.stack[-1]
     if type(args) is not tuple:
-        args = native(f, STAR_ARGS, function, f.world.whole(args))
+        if not hasattr(type(args), "__iter__") and not hasattr(type(args), "__getitem__"):
+            name = type(args).__name__
+            throw(f, TypeError(f"{called_name(function)} argument after * must be an iterable, not {name}"))
+        args = native(f, tuple, f.world.whole(args))
     if kwargs is not None and type(kwargs) is not dict:
         kwargs = native(f, dict, kwargs)
     if kwargs and not all(isinstance(name, str) for name in kwargs):
         throw(f, TypeError("keywords must be strings"))
     f.tail = f.lasti
     f.stack.append(f.world.call(f, function, list(args), kwargs))
-
-
-def star_args(function: Any, args: Any) -> tuple[Any, ...]:
-    """tuple(args), with the message CPython gives for `f(*args)`."""
-    kind = type(args)
-    if not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
-        raise TypeError(f"{called_name(function)} argument after * must be an iterable, not {kind.__name__}")
-    return (*args,)
 
 
 def called_name(function: Any) -> str:
@@ -99,9 +94,6 @@ def called_name(function: Any) -> str:
     if name is None:
         return str(function)
     return f"{name}()" if module is None or module == "builtins" else f"{module}.{name}()"
-
-
-STAR_ARGS = star_args
 
 
 @op("MAKE_FUNCTION")
