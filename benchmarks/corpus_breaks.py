@@ -1,6 +1,7 @@
 """Graphs and breaks of the corpus, next to torch.compile: `python -m benchmarks.corpus_breaks [name ...]`.
 
 A program where stator needs more graphs than torch is marked; where torch makes none, it runs the program eagerly.
+Operations are those of all graphs: fewer graphs with fewer operations leave more of the program to CPython.
 """
 
 from __future__ import annotations
@@ -20,33 +21,41 @@ from tests.copies import World
 from tests.corpus.registry import CASES, Case
 from tests.corpus.test_corpus import test_program as _  # noqa: F401 - registers all cases
 
-Counter = Callable[[Any], tuple[Callable[..., Any], Callable[[], tuple[int, int]]]]
+Found = tuple[int, int, int]
+Counter = Callable[[Any], tuple[Callable[..., Any], Callable[[], Found]]]
 
 
-def with_stator(program: Any) -> tuple[Callable[..., Any], Callable[[], tuple[int, int]]]:
+class Graphs:
+    """A backend that counts graphs and their operations."""
+
+    def __init__(self) -> None:
+        self.graphs = self.operations = 0
+
+    def __call__(self, graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+        self.graphs += 1
+        self.operations += sum(node.op.startswith("call") for node in graph.graph.nodes)
+        return graph.forward
+
+
+def with_stator(program: Any) -> tuple[Callable[..., Any], Callable[[], Found]]:
     stator.reset()
-    compiled = stator.compile(program, backend="eager", fullgraph=False)
-    return compiled, lambda: (int(stator.stats()["graphs"]), int(stator.stats()["graph_breaks"]))
+    backend = Graphs()
+    compiled = stator.compile(program, backend=backend, fullgraph=False)
+    return compiled, lambda: (backend.graphs, int(stator.stats()["graph_breaks"]), backend.operations)
 
 
-def with_torch(program: Any) -> tuple[Callable[..., Any], Callable[[], tuple[int, int]]]:
+def with_torch(program: Any) -> tuple[Callable[..., Any], Callable[[], Found]]:
     import torch._dynamo.utils as utils
 
     torch.compiler.reset()
     utils.counters.clear()
-    graphs = 0
-
-    def backend(graph: Any, inputs: Any) -> Any:
-        nonlocal graphs
-        graphs += 1
-        return graph.forward
-
+    backend = Graphs()
     compiled = torch.compile(program, backend=backend)
-    return compiled, lambda: (graphs, sum(utils.counters["graph_break"].values()))
+    return compiled, lambda: (backend.graphs, sum(utils.counters["graph_break"].values()), backend.operations)
 
 
-def counts(case: Case, engine: Counter) -> tuple[int, int] | str:
-    """Graphs and breaks after the first call."""
+def counts(case: Case, engine: Counter) -> Found | str:
+    """Graphs, breaks and operations after the first call."""
     world = World()
     compiled, read = engine(world.program(case.program()))
     quiet = io.StringIO()
@@ -66,11 +75,11 @@ def main(names: list[str]) -> None:
     logging.disable(logging.CRITICAL)
     if hasattr(config, "nested_graph_breaks"):
         config.nested_graph_breaks = True
-    print(f"{'program':36}{'stator graphs, breaks':>24}{'torch graphs, breaks':>24}")
+    print(f"{'program':36}{'stator graphs, breaks, ops':>28}{'torch graphs, breaks, ops':>28}")
     for name in names or CASES:
         mine, theirs = counts(CASES[name], with_stator), counts(CASES[name], with_torch)
         more = isinstance(mine, tuple) and isinstance(theirs, tuple) and mine[0] > theirs[0] > 0
-        print(f"{name:36}{mine!s:>24}{theirs!s:>24}{'   more graphs' if more else ''}", flush=True)
+        print(f"{name:36}{mine!s:>28}{theirs!s:>28}{'   more graphs' if more else ''}", flush=True)
 
 
 if __name__ == "__main__":

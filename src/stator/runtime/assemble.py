@@ -89,6 +89,8 @@ class Assembly:
         if type(obj) is TracedInt or type(obj) is TracedBool:
             return self.expression(obj)
         if type(obj) is TracedFloat:
+            if id(obj) not in self.floats and obj.source is not None:
+                return f"{self.resolve(obj.source)}.item()"
             return self.float(obj)
         cell = self.host.cells.get(id(obj))
         if cell is not None and cell[0] is obj:

@@ -142,13 +142,15 @@ class TensorHost(Host):
             return None
         symbolic_host.start(self)
         self.recorder.has_floats = True
-        return self.floats.base(Reading(found[0]), found[1])
+        return self.floats.base(Reading(found[0], traced), found[1])
 
     def float_input(self, number: TracedFloat, dtype: torch.dtype) -> TracedTensor:
         """A new input of the graph, which the entry function makes of a float; what depends on data is in the graph."""
         if number.from_data:
             made: TracedTensor = self.recorder.call(torch.Tensor.to, (values.tensor_of(self.recorder, number), dtype))
             return made
+        if self.recorder.sub is None and number.source is not None:
+            return values.moment(self.recorder, number.source, dtype)
         with self.recorder.paused():
             tensor = torch.tensor(number.value, dtype=dtype, device="cpu")
         self.float_inputs[id(tensor)] = tensor, number

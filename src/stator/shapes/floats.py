@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 
@@ -22,10 +22,20 @@ from stator.shapes.float_conditions import Condition, NoCondition
 from stator.shapes.scalar import TracedInt
 
 
-class Reading(NamedTuple):
-    """A number that is read from small tensors before the graph runs: the n-th of them."""
+class Reading:
+    """A number that can be read from small tensors before the graph runs: the n-th of them."""
 
-    place: int
+    __slots__ = ("place", "storage", "tensor", "writes")
+
+    def __init__(self, place: int, tensor: Any) -> None:
+        self.place = place
+        self.tensor = tensor
+        self.storage = tensor._storage
+        self.writes = len(self.storage.writes)
+
+    def is_current(self) -> bool:
+        """Whether the tensor still has the number."""
+        return self.tensor._storage is self.storage and len(self.storage.writes) == self.writes
 
 
 class FromData:
@@ -91,6 +101,12 @@ class TracedFloat:
     def path(self) -> Path | None:
         """Where it lies outside."""
         return self.args[0] if self.function is None and type(self.args[0]) is Path else None
+
+    @property
+    def source(self) -> Any:
+        """The tensor that it was read from, if that still has the number."""
+        reading = self.args[0] if self.function is None else None
+        return reading.tensor if type(reading) is Reading and reading.is_current() else None
 
     def tensor(self, dtype: torch.dtype = torch.float64) -> Any:
         """The 0-d tensor of the graph that has its value."""

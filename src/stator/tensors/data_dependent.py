@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from stator.tensors import comparing
 from stator.tensors.from_data import assembled, constants, is_symbolic
 from stator.tensors.signals import DataDependent
 from stator.tensors.targets import Handler, register, target_of
@@ -31,13 +32,9 @@ METHODS: dict[str, str] = {
     "__repr__": VALUE,
     "__format__": VALUE,
     "is_nonzero": BRANCH,
-    "equal": BRANCH,
-    "allclose": BRANCH,
 }
 
 FUNCTIONS: dict[Any, str] = {
-    torch.equal: BRANCH,
-    torch.allclose: BRANCH,
     torch.is_nonzero: BRANCH,
 }
 
@@ -91,6 +88,9 @@ def _item(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 register(torch.Tensor.new_tensor, _new_tensor)
 register(torch.Tensor.item, _item)
+for _owner in (torch, torch.Tensor):
+    register(_owner.equal, comparing.equal)
+    register(_owner.allclose, comparing.allclose)
 register(torch.Tensor.tolist, lambda recorder, args, kwargs: list_of(recorder, *args, **kwargs))
 for _func in (torch.tensor, torch.as_tensor, torch.asarray):
     register(_func, _from_data(_func))

@@ -100,15 +100,20 @@ def _is_single(traced: TracedTensor) -> bool:
 
 
 def _float(recorder: Recorder, traced: TracedTensor) -> Any:
-    """The value at this moment as a tensor of its own, without history."""
+    """A float that the graph gives."""
     recorder.has_floats = True
-    with torch.no_grad():
-        tensor = recorder.call(torch.Tensor.reshape, (recorder.call(torch.Tensor.detach, (traced,)), ()))
-        tensor = recorder.call(torch.Tensor.to, (tensor, torch.float64), {"copy": True})
+    tensor = moment(recorder, traced, torch.float64)
     assert recorder.symbols is not None
     made = recorder.symbols.floats.base(FromData(tensor, recorder.symbols.stack()), math.nan)
     made.tensors[torch.float64] = tensor
     return made
+
+
+def moment(recorder: Recorder, traced: TracedTensor, dtype: torch.dtype) -> Any:
+    """The number in a tensor at this moment as a 0-d tensor of its own, without history."""
+    with torch.no_grad():
+        tensor = recorder.call(torch.Tensor.reshape, (recorder.call(torch.Tensor.detach, (traced,)), ()))
+        return recorder.call(torch.Tensor.to, (tensor, dtype), {"copy": True})
 
 
 def tensor_of(recorder: Recorder, number: TracedFloat) -> Any:
