@@ -19,6 +19,7 @@ def unaudited(monkeypatch):
     """Hundreds of captures: without the list of everything that exists."""
     monkeypatch.setattr("stator.world.world.AUDITING", False)
 
+
 VALUES = st.integers(-3, 5)
 KEYS = st.one_of(st.integers(-3, 8), st.sampled_from(["a", "b", True, 1.0, None, (1, 2)]))
 LIST_STEPS = {

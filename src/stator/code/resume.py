@@ -25,9 +25,7 @@ from stator.code.decode import Protected, exception_table, units
 
 FALL, JUMP, THROW = 0, 1, 2  # edges: THROW + level is the handler in the frame of that level
 
-_CELL_OPS = frozenset(
-    {"MAKE_CELL", "LOAD_CLOSURE", "LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLASSDEREF"}
-)
+_CELL_OPS = frozenset({"MAKE_CELL", "LOAD_CLOSURE", "LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLASSDEREF"})
 _FLAGS = 0x04 | 0x08  # *args, **kwargs
 
 

@@ -43,4 +43,3 @@ def rendered(host: Host, f: Frame, error: BaseException, traceback: Any) -> str:
     finally:
         host.displaying = displaying
     return buffer.getvalue()
-
