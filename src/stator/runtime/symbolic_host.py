@@ -123,12 +123,17 @@ def keeps(host: Any, function: Any) -> bool:
         return type(function.__self__) in KEEPING_OWNERS or function.__name__ in OVERRIDES
     if kind is types.BuiltinFunctionType:
         owner = function.__self__
+        if isinstance(owner, type) and function.__name__ == "__new__":
+            return owner in KEEPING_TYPES
         if owner is not None and not isinstance(owner, types.ModuleType):
             return type(owner) in KEEPING_OWNERS or bool(host.recorder.takes(function))
         if function in KEEPING or function.__module__ in KEEPING_MODULES or function in STANDINS:
             return True
-    elif kind in DESCRIPTORS and (function.__objclass__ in KEEPING_OWNERS or function in STANDINS):
-        return True
+    elif kind in DESCRIPTORS:
+        if function.__objclass__ in KEEPING_OWNERS or function in STANDINS:
+            return True
+        if function.__objclass__ is object and function.__name__ in OVERRIDES:
+            return True
     return bool(host.recorder.takes(function))
 
 
