@@ -68,6 +68,7 @@ class Assembly:
         self.outputs: dict[Any, Any] = {}  # id -> traced tensor, symbol -> number the graph returns
         self.names: dict[Any, str] = {}  # of what the graph returns
         self.numbers: dict[Any, str] = {}  # symbol -> name of its value
+        self.known: dict[Any, str | None] = {}  # symbol -> source that reads it from a tensor from outside
         self.floats: dict[int, tuple[str, TracedFloat]] = {}  # by id: name and what it is, operands first
         self.scalars: dict[int, tuple[str, Any, TracedFloat]] = {}  # by id: name and dtype of the tensor for a float
         readings = host.recorder.readings  # of the graph before it is cleaned up
@@ -121,8 +122,23 @@ class Assembly:
     def number(self, symbol: Any) -> str:
         """The name of a symbol's value: known before the graph runs, or given by it."""
         if symbol not in self.host.symbolic().sources:
-            return self.output(symbol, None)
+            if symbol not in self.known:  # once: later the graph is cleaned up
+                self.known[symbol] = self.entered(symbol)
+            return self.output(symbol, None) if self.known[symbol] is None else f"m{list(self.known).index(symbol)}"
         return self.numbers.setdefault(symbol, f"n{len(self.numbers)}")
+
+    def entered(self, symbol: Any) -> str | None:
+        """Source for the number in a tensor from outside that the graph leaves as it is."""
+        recorder = self.host.recorder
+        node = recorder.number(symbol)
+        tensor = node.args[0] if node.op == "call_method" and node.target == "item" else node
+        home = recorder.readings.homes.get(tensor)
+        if tensor.op != "placeholder" or home is None or home.writes:
+            return None
+        record = self.host.records.get(id(recorder.tensor(tensor.name)))
+        if record is None or "data" in (record.extra or {}):
+            return None
+        return f"{self.load(record.path)}.item()"
 
     def float(self, number: TracedFloat) -> str:
         """The name of the value of a symbolic float; what depends on data is calculated behind the graph."""
@@ -246,6 +262,9 @@ class Assembly:
                 emitter.raw(call)
             for index in self.spent:
                 emitter.raw(f"g{index} = {emitter.constant(spent)}(g{index})")
+        for index, source in enumerate(self.known.values()):
+            if source is not None:
+                emitter.raw(f"m{index} = {source}")
         self.write_effects(emitter)
         return emitter
 

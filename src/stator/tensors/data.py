@@ -19,7 +19,7 @@ class _WithData(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
-        return data.view_as(data)
+        return data.data  # no view, and with a version of its own
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None]:
@@ -33,7 +33,7 @@ def with_data(tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
 
 
 _WITH_DATA = Target(with_data, "call_function", with_data, "with_data")
-_DETACH = Target(torch.Tensor.detach, "call_method", "detach", "data")
+_DATA = Target(getattr, "call_function", getattr, "data")  # memory without its version
 
 
 def replace_data(recorder: Recorder, traced: TracedTensor, value: Any) -> bool:
@@ -49,12 +49,11 @@ def replace_data(recorder: Recorder, traced: TracedTensor, value: Any) -> bool:
     if old.requires_grad and not old.leaf:
         raise UnsupportedOp("Tensor.data", "assignment to a tensor that an operation made", "tensor-metadata")
     if old.requires_grad:
-        detached = recorder.record(_DETACH, (value,), {})
+        detached = recorder.record(_DATA, (value, "data"), {})
         with torch.enable_grad():
             made = recorder.record(_WITH_DATA, (traced, detached), {})
-        value._storage.fixed = "a write to memory that became the data of a tensor in this graph"
     else:
-        made = recorder.record(_DETACH, (value,), {})
+        made = recorder.record(_DATA, (value, "data"), {})
     traced._node = made._node
     traced._meta = made._meta.with_autograd(old.requires_grad, old.leaf)
     traced._storage = value._storage

@@ -1,0 +1,110 @@
+"""`tensor.data = other`, and writes to the memory after that: values, gradients and identity are eager's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from tests.harness import check
+
+
+class Holder(torch.nn.Module):
+    """A parameter and a plain tensor, which a program gives other data."""
+
+    def __init__(self, program: Callable[[Any, Any], Any]) -> None:
+        super().__init__()
+        self.program = program
+        self.w = torch.nn.Parameter(torch.tensor([1.5]))
+        self.other = torch.nn.Parameter(torch.tensor([2.0]))
+        self.plain = torch.tensor([3.0])
+
+    def forward(self, x: Any) -> Any:
+        return self.program(self, x)
+
+
+def write_after(m: Any, x: Any) -> Any:
+    m.w.data = m.w.data + 1
+    y = m.w * x
+    m.w.data.mul_(3)
+    return y + m.w * x
+
+
+def write_to_the_source(m: Any, x: Any) -> Any:
+    d = x.detach()[:1] + 1
+    m.w.data = d
+    d.add_(5)
+    y = m.w * x
+    d.mul_(2)
+    return y + m.w * x, d
+
+
+def write_without_grad(m: Any, x: Any) -> Any:
+    m.w.data = m.w.data * 2
+    with torch.no_grad():
+        m.w.add_(1)
+    return m.w * x
+
+
+def twice(m: Any, x: Any) -> Any:
+    m.w.data = m.w.data + 1
+    first = m.w.data
+    m.w.data = m.w.data * 2
+    first.zero_()
+    m.w.data.sub_(0.5)
+    return m.w * x, first
+
+
+def shared_by_parameters(m: Any, x: Any) -> Any:
+    m.w.data = m.other.data
+    m.other.data.add_(1)
+    m.w.data.mul_(2)
+    return m.w * x + m.other * x
+
+
+def part_of_another(m: Any, x: Any) -> Any:
+    d = x.detach() * 2
+    m.w.data = d[1:2]
+    d.add_(1)
+    m.w.data.mul_(3)
+    return m.w * x, d
+
+
+def plain(m: Any, x: Any) -> Any:
+    d = x.detach()[:1] * 2
+    m.plain.data = d
+    y = m.w * m.plain * x
+    d.add_(1)
+    return y, m.plain * m.w
+
+
+def made_inside(m: Any, x: Any) -> Any:
+    t = torch.zeros(1)
+    d = x.detach()[:1] * 2
+    t.data = d
+    y = m.w * t * x
+    d.add_(1)
+    return y, t * m.w, t
+
+
+PROGRAMS = [write_after, write_to_the_source, write_without_grad, twice, shared_by_parameters, part_of_another, plain,
+            made_inside]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_writes(program: Callable[[Any, Any], Any], backend: str) -> None:
+    def inputs(call: int) -> tuple[Any, ...]:
+        return (torch.tensor([1.0, 2.0, 3.0 + call], requires_grad=True),)
+
+    check(
+        Holder(program), vary=inputs, backend=backend, backward=True, fullgraph=False,
+        expect_graphs=None, expect_recompiles=None, expect_breaks=None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("program", [write_after, write_to_the_source, twice])
+def test_no_break(program: Callable[[Any, Any], Any]) -> None:
+    check(Holder(program), torch.tensor([1.0, 2.0]), backward=True, expect_recompiles=None, expect_graphs=None)
