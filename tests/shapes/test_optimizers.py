@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import sys
 
 import pytest
 import torch
@@ -215,3 +216,28 @@ def test_as_many_operations_as_with_constants(foreach):
 
     backend = train(make, vary)
     assert len(backend.operations(0)) == len(backend.operations(1))
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+def test_no_step_runs_in_cpython(foreach):
+    """Numbers that are read from tensors made inside, as in the first step, need no tensor from outside."""
+    counted = []
+
+    def profile(frame, event, arg):
+        if event == "call" and frame.f_code.co_filename == sys.modules[optim.Adam.__module__].__file__:
+            counted.append(frame.f_code)
+
+    optimizer = optim.Adam(parameters(), foreach=foreach)
+    compiled = stator.compile(optimizer.step, backend="eager", fullgraph=True)
+    for parameter in optimizer.param_groups[0]["params"]:
+        parameter.grad = torch.ones_like(parameter)
+    compiled()
+    first = {id(p): p.detach().clone() for p in optimizer.param_groups[0]["params"]}
+    optimizer.state.clear()
+    sys.setprofile(profile)
+    try:
+        compiled()
+    finally:
+        sys.setprofile(None)
+    assert not counted
+    assert all(not torch.equal(first[id(p)], p) for p in optimizer.param_groups[0]["params"])

@@ -74,7 +74,7 @@ class Assembly:
         readings = host.recorder.readings  # of the graph before it is cleaned up
         self.reader = torch.no_grad()(compile_source(readings.graph())) if readings.reads else None
         self.small = readings.inputs()
-        self.read_from: list[str] = []  # tensors that floats are read from
+        self.read_from: list[str] | None = None  # tensors that floats are read from, if any are
         self.spent: list[int] = []  # numbers of outputs without a history that can be used again
         self.written: list[Any] = []  # records of outside objects that change
 
@@ -172,7 +172,7 @@ class Assembly:
 
     def reading(self, reading: Reading) -> str:
         """The name of a number that is read from tensors."""
-        if not self.read_from:
+        if self.read_from is None:
             self.read_from = [self.load(self.host.records[id(tensor)].path) for tensor in self.small]
         return f"r[{reading.place}]"
 
@@ -196,12 +196,12 @@ class Assembly:
     def write_floats(self, emitter: Emitter, again: Rerun) -> None:
         """Floats as they are before the graph runs; where Python raises, it does so where the program does."""
         lines = []
-        if self.read_from:
+        if self.read_from is not None:
             lines.append(f"r = {emitter.constant(self.reader, 'read')}({', '.join(self.read_from)})")
         lines += [self.assignment(emitter, name, number) for name, number in self.floats.values()]
         for name, dtype, number in self.scalars.values():
             lines.append(f"{name} = {emitter.constant(SCALARS[dtype], 'scalar')}({self.floats[id(number)][0]})")
-        risky = bool(self.read_from) or any(number.function is not None for _, number in self.floats.values())
+        risky = self.read_from is not None or any(number.function is not None for _, number in self.floats.values())
         if risky:
             function = emitter.constant(again.function, "run_again")
             values = ", ".join(self.load(path) for path in again.loads)

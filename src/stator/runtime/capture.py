@@ -418,7 +418,7 @@ class Capture:
         for change, arguments in [*host.ambient.changes(), *host.recorder.state_effects(), *self.regions.effects()]:
             host.defer(change, list(arguments), None)
         assembly = self.make_assembly()
-        start = Rerun(*self.call.eager_function(self.owner))
+        start = Rerun(*self.call.eager_function(None if self.options.fullgraph else self.owner))
         try:
             outcome(assembly.write(None, [], start), result, None)
             if host.recorder.leaves:
