@@ -187,7 +187,7 @@ IMMUTABLE_OUTSIDE = frozenset(
      "builtins.method", "operator.itemgetter", "operator.attrgetter", "operator.methodcaller", "builtins.slice",
      "torch.dtype", "torch.device", "torch.layout", "torch.memory_format", "torch.Size", "builtins.memoryview",
      "weakref.ReferenceType", "builtins.weakref", "builtins.frame", "builtins.traceback", "struct.Struct",
-     "_struct.Struct", "builtins.MethInstance"}
+     "_struct.Struct", "_json.Scanner", "builtins.MethInstance"}
 )  # fmt: skip
 
 
