@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.corpus import (  # noqa: F401 - cases
+    configured,
     effects,
     generative,
     graphs,

@@ -9,6 +9,7 @@ import weakref
 import pytest
 
 from stator.emit import CannotRebuild, Emitter, Source
+from stator.errors import InternalError
 
 OUT = [object(), object()]
 
@@ -151,3 +152,11 @@ def test_changed_builtins_do_not_matter(monkeypatch):
     monkeypatch.setattr("builtins.set", None)
     monkeypatch.setattr("builtins.ValueError", None)
     assert entry()[0] == {*()}
+
+
+def test_names_that_nobody_defines():
+    """A handler in an entry function would hide such a mistake."""
+    emitter = Emitter(lambda obj: None)
+    emitter.raw("l0.append(len(nobody))")
+    with pytest.raises(InternalError, match="nobody"):
+        emitter.function("entry", ["l0"], None)

@@ -8,12 +8,14 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ..errors import InternalError
+from ..world import audit
 from . import atoms, raw
 from .order import Cycle, NoOrder, components
 from .plan import CannotRebuild, Const, Part, Piece, Plan, Self, Source, hole, listing, parts_of, piece
 from .recipes import plan_for
 from .recipes_instances import build_instance_dict
-from .source import Body, Line, Slot, Text, compile_function
+from .source import Body, Line, Slot, Text, compile_function, unknown_names
 
 FEWEST_FOR_BULK = 32
 _NOT_A_NAME = re.compile(r"\W+")
@@ -104,7 +106,10 @@ class Emitter:
         clash = set(params) & self._namespace.keys()
         if clash:
             raise ValueError(f"parameters have the names of constants: {', '.join(sorted(clash))}")
-        return compile_function(name, params, self._body.render(text), dict(self._namespace), label or name)
+        made = compile_function(name, params, self._body.render(text), dict(self._namespace), label or name)
+        if audit.ENABLED and (missing := unknown_names(made)):
+            raise InternalError(f"audit: an entry function uses names that nobody defines: {', '.join(missing)}")
+        return made
 
     def give_up(self, which: Callable[[Any], bool]) -> dict[str, Any]:
         """Constants that the function is to take as parameters instead, by name."""

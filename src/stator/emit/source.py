@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import dis
 import itertools
 import linecache
 import re
@@ -155,3 +156,10 @@ def compile_function(
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     weakref.finalize(function, linecache.cache.pop, filename, None).atexit = False
     return function
+
+
+def unknown_names(function: types.FunctionType) -> list[str]:
+    """Names that a function would look for in vain: it is wrong, and a handler in it might hide that."""
+    known = function.__globals__.keys() | vars(builtins).keys()
+    wanted = (step.argval for step in dis.get_instructions(function) if step.opname == "LOAD_GLOBAL")
+    return sorted(set(wanted) - known)
