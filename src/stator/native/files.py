@@ -11,7 +11,9 @@ from typing import Any
 from stator.frame import Frame
 from stator.guards import path as paths
 from stator.guards.check import EQ
-from stator.native.host import Host, call_python, standin
+from stator.native.callers import call_python
+from stator.native.host import Host
+from stator.native.rows import standin
 
 FACTS = ("st_ino", "st_dev", "st_size", "st_mtime_ns")
 READERS = {name: operator.attrgetter(name) for name in FACTS}

@@ -6,7 +6,8 @@ import threading
 from typing import Any
 
 from stator.frame import Frame
-from stator.native.host import OUTSIDE_METHODS, Host
+from stator.native.host import Host
+from stator.native.rows import OUTSIDE_METHODS
 
 LOCK_TYPES = frozenset({type(threading.Lock()), type(threading.RLock())})
 _RLOCK = type(threading.RLock())

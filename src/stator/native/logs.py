@@ -7,7 +7,9 @@ import logging
 from typing import Any
 
 from stator.frame import Frame, native
-from stator.native.host import Host, call_python, standin
+from stator.native.callers import call_python
+from stator.native.host import Host
+from stator.native.rows import standin
 
 
 @standin(logging.Logger.isEnabledFor)

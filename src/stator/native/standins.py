@@ -20,7 +20,9 @@ from stator import _frames
 from stator._frames import FAILED, UNBOUND
 from stator.frame import RAISED, Frame, native, throw
 from stator.guards.check import IS
-from stator.native.host import OVERRIDES, Host, call_framed, call_python, method_standin, standin
+from stator.native.callers import call_framed, call_python
+from stator.native.host import Host
+from stator.native.rows import OVERRIDES, method_standin, standin
 from stator.world import attributes
 
 

@@ -6,7 +6,9 @@ import contextvars
 from typing import Any
 
 from stator.frame import Frame
-from stator.native.host import OUTSIDE_METHODS, Host, call_python, standin
+from stator.native.callers import call_python
+from stator.native.host import Host
+from stator.native.rows import OUTSIDE_METHODS, standin
 
 
 def get_variable(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:

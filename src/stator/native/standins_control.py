@@ -9,7 +9,9 @@ from stator import _frames
 from stator.control import breaking, marks, stance
 from stator.eval.machine import replace_body
 from stator.frame import Frame
-from stator.native.host import Caller, Host, call_python, standin
+from stator.native.callers import call_python
+from stator.native.host import Host
+from stator.native.rows import Caller, standin
 
 # Functions of torch that mean the same as ours, by name; both live in one module.
 TORCH_HOME = "torch._dynamo.decorators"

@@ -8,7 +8,9 @@ from typing import Any
 
 from stator._frames import UNBOUND
 from stator.frame import Frame, throw
-from stator.native.host import Host, call_python, standin
+from stator.native.callers import call_python
+from stator.native.host import Host
+from stator.native.rows import standin
 from stator.native.standins import attribute_or
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from stator import _frames
 from stator.frame import Frame, native
 from stator.guards.check import KEYS
-from stator.native.host import Host, standin
+from stator.native.host import Host
+from stator.native.rows import standin
 
 
 @standin(sys.__excepthook__)

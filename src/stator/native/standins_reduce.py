@@ -10,7 +10,10 @@ from stator import _frames
 from stator._frames import UNBOUND
 from stator.eval.machine import replace_body
 from stator.frame import Frame, native, throw
-from stator.native.host import OVERRIDES, Host, call_python, check_receiver
+from stator.native.callers import call_python
+from stator.native.host import Host
+from stator.native.receivers import check_receiver
+from stator.native.rows import OVERRIDES
 from stator.native.standins import attribute_or
 
 REDUCE, REDUCE_EX, GETSTATE = object.__reduce__, object.__reduce_ex__, object.__getstate__

@@ -10,7 +10,9 @@ from typing import Any
 
 from stator import _frames
 from stator.frame import Frame
-from stator.native.host import Host, call_python, standin
+from stator.native.callers import call_python
+from stator.native.host import Host
+from stator.native.rows import standin
 from stator.native.standins import functions_of
 
 COMPILE: Any = re._compile  # type: ignore[attr-defined]

@@ -10,7 +10,9 @@ from stator import _frames
 from stator.frame import UNBOUND, Frame
 from stator.guards import path as paths
 from stator.guards.check import IS
-from stator.native.host import Host, call_python, standin
+from stator.native.callers import call_python
+from stator.native.host import Host
+from stator.native.rows import standin
 
 
 @standin(_abc._abc_register, _abc._reset_registry, _abc._reset_caches)

@@ -12,7 +12,9 @@ from typing import Any
 from stator._frames import native as run_native
 from stator.frame import Frame
 from stator.guards import path as paths
-from stator.native.host import Host, call_python, decided, standin
+from stator.native.callers import call_python, decided
+from stator.native.host import Host
+from stator.native.rows import standin
 
 READERS = (
     sys.getrecursionlimit, sys.gettrace, sys.getprofile, sys.get_int_max_str_digits, sys.getswitchinterval,

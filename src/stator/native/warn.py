@@ -7,7 +7,9 @@ from typing import Any
 
 from stator._frames import UNBOUND
 from stator.frame import Frame, native, throw
-from stator.native.host import Host, call_framed, standin
+from stator.native.callers import call_framed
+from stator.native.host import Host
+from stator.native.rows import standin
 
 WATCHED = ("filters", "showwarning", "_showwarnmsg_impl", "_showwarnmsg")
 REGISTRY = "__warningregistry__"

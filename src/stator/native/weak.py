@@ -7,7 +7,9 @@ from typing import Any
 
 from stator import _frames
 from stator.frame import Frame
-from stator.native.host import Host, call_python, standin
+from stator.native.callers import call_python
+from stator.native.host import Host
+from stator.native.rows import standin
 
 
 def observed(callback: Any) -> Any:

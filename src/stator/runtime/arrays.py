@@ -25,7 +25,8 @@ from stator.eval.settling import SERVED
 from stator.frame import RAISED, Frame, throw
 from stator.guards import path as paths
 from stator.guards.check import EQ, TYPE_IS
-from stator.native.host import CALLERS, STANDINS, call_builtin, call_python, standin
+from stator.native.callers import CALLERS, call_builtin, call_python
+from stator.native.rows import STANDINS, standin
 from stator.runtime.symbolic_host import decayed
 from stator.runtime.tensor_host import TensorHost
 from stator.tensors.traced import TracedTensor

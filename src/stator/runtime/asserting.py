@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from stator.frame import Frame
-from stator.native.host import call_python, standin
+from stator.native.callers import call_python
+from stator.native.rows import standin
 from stator.shapes.scalar import TracedBool
 
 

@@ -9,7 +9,7 @@ import torch
 from stator.errors import Unsupported
 from stator.frame import Frame, native
 from stator.guards.check import IS, LEN
-from stator.native.host import standin
+from stator.native.rows import standin
 from stator.runtime.tensor_attributes import read_outside, write_outside
 from stator.tensors.gradients import as_gradient, record_gradients
 from stator.tensors.traced import TracedTensor

@@ -14,7 +14,7 @@ from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction,
 
 from stator.frame import Frame, Raised
 from stator.graph.source import compile_source
-from stator.native.host import standin
+from stator.native.rows import standin
 from stator.runtime.footprint import Footprint
 from stator.tensors.attach import DIRTY, INPUT, MADE, Gradients, Result, Tie, record_tie
 from stator.tensors.modes import Scope

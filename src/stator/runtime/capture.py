@@ -43,7 +43,7 @@ from stator.native import (  # noqa: F401 - rows
     warn,
     weak,
 )
-from stator.native.host import CO_VARARGS, CO_VARKEYWORDS, CONTENT_TYPES
+from stator.native.callers import CO_VARARGS, CO_VARKEYWORDS, CONTENT_TYPES
 from stator.options import Options
 from stator.report import events
 from stator.runtime import (  # noqa: F401 - rows

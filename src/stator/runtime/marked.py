@@ -24,7 +24,8 @@ from stator.errors import Unsupported
 from stator.frame import RETURN, Frame, throw
 from stator.guards import path as paths
 from stator.guards.check import IS
-from stator.native.host import STANDINS, call_python
+from stator.native.callers import call_python
+from stator.native.rows import STANDINS
 from stator.runtime.compiling import not_compiling
 from stator.tensors.lowering import PLAIN
 from stator.tensors.modes import default_device

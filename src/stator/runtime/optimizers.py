@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from stator.frame import Frame
-from stator.native.host import passes_on, standin
+from stator.native.rows import passes_on, standin
 
 HOME = "torch.optim."
 

@@ -16,7 +16,10 @@ import torch
 from stator import _entry, _frames
 from stator.frame import Frame
 from stator.guards.check import TYPE_IS
-from stator.native.host import OVERRIDES, READERS, STANDINS, WRITERS, Host, LruCache
+from stator.native.attribute_rows import READERS, WRITERS
+from stator.native.callers import LruCache
+from stator.native.host import Host
+from stator.native.rows import OVERRIDES, STANDINS
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, whole
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors.traced import TracedTensor

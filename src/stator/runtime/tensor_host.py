@@ -20,7 +20,10 @@ from stator.guards import path as paths
 from stator.guards.check import LEN, NO_HOOKS, TENSOR
 from stator.guards.path import Path
 from stator.guards.tensor_spec import TensorSpec
-from stator.native.host import CALLERS, READERS, STANDINS, WRITERS, Host, call_python, passes_on, standin
+from stator.native.attribute_rows import READERS, WRITERS
+from stator.native.callers import CALLERS, call_python
+from stator.native.host import Host
+from stator.native.rows import STANDINS, passes_on, standin
 from stator.native.standins_control import check_torch, torch_caller
 from stator.native.warn import Registries
 from stator.runtime import asserting as asserting  # rows

@@ -12,7 +12,8 @@ from torch.autograd import profiler
 from stator.eval.machine import replace_body
 from stator.frame import Frame, throw
 from stator.guards import path as paths
-from stator.native.host import Host, standin
+from stator.native.host import Host
+from stator.native.rows import standin
 from stator.tensors.modes import default_device
 from stator.tensors.traced import TracedTensor
 

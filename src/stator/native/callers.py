@@ -1,0 +1,188 @@
+"""Calls, by kind of the object that is called."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import types
+from typing import TYPE_CHECKING, Any
+
+from stator import _frames
+from stator._frames import FAILED
+from stator._frames import native as run_native
+from stator.frame import RAISED, Frame
+from stator.native import policy
+from stator.native.receivers import check_bases, check_cache, check_called, check_receiver, unbound
+from stator.native.rows import OUTSIDE_METHODS, OVERRIDES, STANDINS, Caller, method_row
+from stator.world.door import by_identity, is_free
+from stator.world.world import World
+
+if TYPE_CHECKING:
+    from stator.native.host import Host
+
+Function, Builtin = types.FunctionType, types.BuiltinFunctionType
+LruCache: Any = type(functools.lru_cache(len))
+BuiltinOfClass: Any = type(re.compile("").match)  # C methods that know the class defining them
+CO_VARARGS, CO_VARKEYWORDS = 0x04, 0x08
+OWN_FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep
+# Builtin types whose instances are constants, shadows or made inside: their methods work on nothing else.
+CONTENT_TYPES = frozenset({list, dict, set, tuple, str, bytes, int, float, frozenset, bytearray, bool, complex})
+HASHED_BY_IDENTITY = {
+    Function,
+    Builtin,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+}
+
+
+def may_be_torch(kind: type) -> bool:
+    """Whether objects of this type can be torch operations."""
+    return kind in HASHED_BY_IDENTITY or str(type.__dict__["__module__"].__get__(kind)).startswith("torch")
+
+
+def call_python(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """A Python function: CPython binds the arguments, and the frame arrives in the hook."""
+    f.called = function if f.tail == f.lasti else None
+    if host.hollow:
+        settle_arguments(host, function, args, kwargs)
+    if host.audit is not None:
+        host.audit.check(function, args)
+    result = _frames.native_apply(function, tuple(args), kwargs) if kwargs else run_native(function, *args)
+    if result is FAILED:
+        raise RAISED
+    return result
+
+
+def settle_arguments(host: World, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> None:
+    """Hollow values may become arguments of frames, but nothing that is packed or read by native code."""
+    packed: list[Any] = [*args, *(kwargs or {}).values()]
+    if type(function) is Function and not function.__code__.co_filename.startswith(OWN_FOLDER):
+        code = function.__code__
+        packed = args[code.co_argcount :] if code.co_flags & CO_VARARGS else []
+        if kwargs and code.co_flags & CO_VARKEYWORDS:
+            packed = [*packed, *kwargs.values()]
+    for value in packed:
+        host.settled(value)
+
+
+def call_framed(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """A C function that looks at the calling frame."""
+    lent = host.lend_frames(f)
+    try:
+        return call_python(host, f, function, args, kwargs)
+    finally:
+        for frame in lent:
+            frame.drop()
+
+
+def call_torch(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    return host.record(f, function, args, kwargs)
+
+
+def call_builtin(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """A C function or a bound method of a C type."""
+    owner = function.__self__
+    if not is_free(owner):
+        row = OUTSIDE_METHODS.get((id(type(owner)), function.__name__))
+        if row is not None and id(owner) in host.records:
+            return row(host, f, function, args, kwargs)
+        record = host.records.get(id(owner))
+        if record is not None and record.inner is record.obj and function.__name__ in OVERRIDES:
+            return OVERRIDES[function.__name__](host, f, function, [owner, *args], kwargs)
+        check_receiver(host, function, owner)
+        row = method_row(function.__name__, owner)
+        if row is not None:
+            return row(host, f, unbound(function, owner), [owner, *args], kwargs)
+        return call_python(host, f, function, args, kwargs)
+    return decided(host, f, function, args, kwargs)
+
+
+def decided(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """What the policy table says."""
+    decision = policy.decide(function)
+    if decision == "run":
+        return call_python(host, f, function, args, kwargs)
+    if decision == "frames":
+        return call_framed(host, f, function, args, kwargs)
+    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', function)}"
+    raise host.refuse(decision, f"call of {name}", function=name)
+
+
+def call_descriptor(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """`list.append(x, 1)`, `object.__setattr__(x, …)`: an unbound C method."""
+    if args:
+        receiver = args[0]
+        record = host.records.get(id(receiver))
+        if record is not None and record.inner is record.obj:
+            row = OVERRIDES.get(function.__name__)
+            if row is not None:
+                return row(host, f, function, args, kwargs)
+            if type(function) is types.MethodDescriptorType and not isinstance(receiver, type):
+                check_receiver(host, function, receiver)
+        row = method_row(function.__name__, receiver)
+        if row is not None:
+            return row(host, f, function, args, kwargs)
+    return decided(host, f, function, args, kwargs)
+
+
+def call_wrapper(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """A bound slot method such as `super().__setattr__`."""
+    record = host.records.get(id(function.__self__))
+    if record is not None and record.inner is record.obj:
+        row = OVERRIDES.get(function.__name__)
+        if row is not None:
+            return row(host, f, function, [function.__self__, *args], kwargs)
+    if isinstance(function.__self__, type):
+        row = STANDINS.get(type.__dict__.get(function.__name__))
+        if row is not None:
+            return row(host, f, type.__dict__[function.__name__], [function.__self__, *args], kwargs)
+    return call_python(host, f, function, args, kwargs)
+
+
+def call_class(host: Host, f: Frame, cls: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """Making an instance."""
+    if _frames.is_heap_type(cls):
+        host.type_info(cls)
+        check_bases(host, cls)
+        return call_python(host, f, cls, args, kwargs)
+    return decided(host, f, cls, args, kwargs)
+
+
+def call_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """An instance with __call__."""
+    host.type_info(type(obj))
+    method = _frames.type_lookup(type(obj), "__call__")
+    if type(method) is Function:
+        return host.call(f, method, [obj, *args], kwargs)
+    if type(obj) is LruCache:
+        check_cache(host, obj)
+    else:
+        check_called(host, obj)
+    return call_python(host, f, obj, args, kwargs)
+
+
+def call_c_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """partial, itemgetter, lru_cache wrappers, and things that cannot be called."""
+    if not callable(obj):
+        return call_python(host, f, obj, args, kwargs)
+    record = host.records.get(id(obj))
+    if record is not None and record.inner is record.obj:
+        cls = type(obj)
+        if f"{cls.__module__}.{cls.__name__}" not in policy.IMMUTABLE_OUTSIDE:
+            raise host.refuse("native-outside-object", f"call of an outside {cls.__name__}", function=cls.__name__)
+    return call_python(host, f, obj, args, kwargs)
+
+
+CALLERS: dict[int, Caller] = by_identity(
+    {
+        Function: call_python,
+        Builtin: call_builtin,
+        BuiltinOfClass: call_builtin,
+        types.MethodDescriptorType: call_descriptor,
+        types.WrapperDescriptorType: call_descriptor,
+        types.ClassMethodDescriptorType: call_descriptor,
+        types.MethodWrapperType: call_wrapper,
+    }
+)
