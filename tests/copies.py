@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CellType, FunctionType, MethodType
@@ -15,7 +16,7 @@ _FILLED = -1  # key in a memo, where ids are positive: the cells whose contents 
 
 def _copy_function(fn: FunctionType, memo: dict[int, Any]) -> FunctionType:
     """Functions are copied when they carry state: closure cells, defaults, attributes."""
-    if not (fn.__closure__ or fn.__dict__ or fn.__defaults__ or fn.__kwdefaults__):
+    if not (fn.__closure__ or fn.__dict__ or fn.__defaults__ or fn.__kwdefaults__) or _is_torchs(fn):
         return fn
     cells = tuple(_copy_cell(cell, memo, fill=False) for cell in fn.__closure__ or ())
     made = FunctionType(fn.__code__, fn.__globals__, fn.__name__, None, cells or None)
@@ -28,6 +29,12 @@ def _copy_function(fn: FunctionType, memo: dict[int, Any]) -> FunctionType:
     for name in ("__qualname__", "__module__", "__doc__", "__annotations__"):
         setattr(made, name, getattr(fn, name))
     return made
+
+
+def _is_torchs(fn: FunctionType) -> bool:
+    """Whether torch itself knows the function by its name."""
+    home = str(fn.__module__)
+    return home.startswith("torch.") and getattr(sys.modules.get(home), fn.__name__, None) is fn
 
 
 def _copy_cell(cell: CellType, memo: dict[int, Any], fill: bool = True) -> CellType:

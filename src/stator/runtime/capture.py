@@ -52,6 +52,7 @@ from stator.runtime import (  # noqa: F401 - rows
     autograd_calls,
     autograd_function,
     caches,
+    checkpointing,
     torch_standins,
 )
 from stator.runtime.assemble import Assembly, Rerun

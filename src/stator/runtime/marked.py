@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import types
 from collections.abc import Callable
 from typing import Any
@@ -21,12 +20,13 @@ from stator.control.marks import (
     substituted_functions,
 )
 from stator.errors import Unsupported
-from stator.frame import RETURN, Frame, throw
+from stator.frame import Frame, throw
 from stator.guards import path as paths
 from stator.guards.check import IS
 from stator.native.callers import call_python
 from stator.native.rows import STANDINS
 from stator.runtime.compiling import not_compiling
+from stator.runtime.entering import answer_frame
 from stator.tensors.lowering import PLAIN
 from stator.tensors.modes import default_device
 from stator.tensors.recorder import RecordingMode
@@ -34,7 +34,6 @@ from stator.tensors.signals import UnsupportedOp
 from stator.tensors.targets import Target
 from stator.tensors.traced import TracedTensor
 from stator.world.door import CONSTANT_TYPES, is_free
-from stator.world.lazy import forced
 
 Row = Callable[[Any, Frame, Any, Mark, list[Any], dict[str, Any]], Any]
 
@@ -67,31 +66,8 @@ def replace_body(host: Any, f: Frame, function: Any) -> bool:
         raise host.refuse("opaque-call", f"{function.__qualname__} is a generator", function=function.__qualname__)
     pin(host, function)
     row = ROWS[mark.kind]
-
-    def handler(frame: Frame, arg: Any) -> int:
-        args, kwargs = arguments(frame)
-        frame.result = row(host, frame, function, mark, args, kwargs)
-        return RETURN
-
-    f.info = copy.copy(f.info)
-    f.info.ops = f.info.careful = [(handler, None, 0)] * len(f.info.ops)
-    f.info.protected = ()
+    answer_frame(f, lambda frame, args, kwargs: row(host, frame, function, mark, args, kwargs))
     return True
-
-
-def arguments(f: Frame) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a frame that has just been entered, as a call that binds to the same."""
-    code = f.code
-    plain, named = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-    args = f.locals[:plain]
-    kwargs = dict(zip(code.co_varnames[plain:named], f.locals[plain:named], strict=True))
-    rest = iter(f.locals[named:])
-    if code.co_flags & 0x04:
-        args = [*args, *next(rest)]
-    if code.co_flags & 0x08:
-        kwargs.update(next(rest))
-    world = f.world
-    return [forced(world, arg) for arg in args], {name: forced(world, arg) for name, arg in kwargs.items()}
 
 
 def pin(host: Any, function: Any) -> None:

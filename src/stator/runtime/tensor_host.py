@@ -27,7 +27,7 @@ from stator.native.rows import STANDINS, passes_on, standin
 from stator.native.standins_control import check_torch, torch_caller
 from stator.native.warn import Registries
 from stator.runtime import asserting as asserting  # rows
-from stator.runtime import assumptions, excluded, marked, symbolic_host
+from stator.runtime import assumptions, entering, excluded, marked, symbolic_host
 from stator.runtime.compiling import is_compiling
 from stator.runtime.optimizers import is_compiling_in
 from stator.runtime.tensor_attributes import read_tensor, write_tensor
@@ -99,10 +99,15 @@ class TensorHost(Host):
         excluded.check(self, function)
         check_torch(self, function)
         super().function_enters(f, function)
-        return marked.replace_body(self, f, function)
+        return entering.replace_body(self, f, function) or marked.replace_body(self, f, function)
 
     def caller(self, function: Any) -> Any:
-        known = excluded.caller_of(function) or torch_caller(function) or marked.caller_of(function)
+        known = (
+            entering.caller_of(function)
+            or excluded.caller_of(function)
+            or torch_caller(function)
+            or marked.caller_of(function)
+        )
         found = known or super().caller(function)
         rule = CONVERSIONS.get(function) if type(function) in (type, types.BuiltinFunctionType) else None
         return found if rule is None else functools.partial(convert, rule, found)
