@@ -23,6 +23,7 @@ from stator.shapes.unbacked import RELATIONS, Question, answer, is_condition
 from stator.shapes.unknowns import QUESTIONS, Unknowns
 
 LARGEST = 1 << 62  # ints beyond stay constants
+LARGEST_VALUE = 1 << 55  # guesses beyond are no sizes of tensors
 
 
 class Place(SLoc):
@@ -136,6 +137,7 @@ class Symbols:
         self._plain: dict[Polynomial, Any] = {}  # what torch calculates with
         self._answers: dict[Any, bool] = {}  # to questions that made guards
         self._results: dict[Any, Number] = {}  # of operations that are not done here
+        self._extents: dict[Polynomial, Number] = {}  # by size: what it multiplies strides by
         self._known_only = False
         self.doubt: str | None = None  # why the capture cannot be trusted: C code may have seen what is no int
         self.floats: Any = None  # the symbolic floats of the capture
@@ -197,13 +199,16 @@ class Symbols:
         self.sizes[symbol] = value
         return self.unknowns.of(symbol)
 
-    def _extent(self, size: Any) -> Any:
+    def extent(self, size: Any) -> Any:
         """What a size multiplies strides by: an empty dimension counts as one."""
-        if type(size) is int or self.unknowns.hint(size) is not None:
+        if type(size) is int or self.unknowns.hint(size) is not None or self.unknowns.known(operator.ge, size, 1):
             return size
-        from torch.utils._sympy.functions import Max  # heavy
+        found = self._extents.get(size)
+        if found is None:
+            from torch.utils._sympy.functions import Max  # heavy
 
-        return self.unknowns.of(Max(1, self.unknowns.expr(size)))
+            found = self._extents[size] = self.unknowns.of(Max(1, self.unknowns.expr(size)))
+        return found
 
     def _stride(self, path: Path, dim: int, value: int) -> Any:
         """A stride that is a symbol: neither 0 nor 1."""
@@ -232,7 +237,7 @@ class Symbols:
                 result[i] = known.get(stride, stride)
             if type(result[i]) is not int and i not in free:
                 self.strides.append((Operand(path, STRIDE, i), self.expr(result[i]), self.env.origin()))
-            extent = self._extent(made[i])
+            extent = self.extent(made[i])
             times = sizes[i] if extent is made[i] else max(sizes[i], 1)
             known[times * stride] = polynomial.multiply(extent, result[i])
         return tuple(result)
@@ -254,6 +259,12 @@ class Symbols:
         if low is not None:
             self.env.constrain_symbol_range(made.node.expr, low, high)
         return made
+
+    def count(self, most: int | None) -> tuple[Any, Any]:
+        """A size that only data tells: its symbol, and the number."""
+        symbol = self.from_data().node.expr
+        self.env._constrain_range_for_size(symbol, 0, most)
+        return symbol, self.traced(self.unknowns.of(symbol))
 
     # ---- numbers from data ----------------------------------------------------------------------
 
@@ -287,6 +298,54 @@ class Symbols:
             self.env.guard_or_defer_runtime_assert(condition, "assumed")
             self.message = ""
 
+    def suppose(self, function: Any, a: Any, b: Any, message: str = "") -> None:
+        """The graph holds only if this comparison of numbers does; what follows for one symbol is not asked of the env,
+        which thinks long."""
+        left, right = number_of(a), number_of(b)
+        if self.unknowns.known(function, left, right) is not None:
+            return
+        difference = self.unknowns.difference(left, right)
+        asked, opposite = QUESTIONS[function]
+        if self._answers.get((asked, difference)) is (not opposite):
+            return
+        sides = list(map(self.expr, self.unknowns.sides(difference)))
+        self.message = message
+        if self._narrowed(function, difference):
+            self.require(RELATIONS[function](*sides, evaluate=False))
+        else:
+            self.env.guard_or_defer_runtime_assert(RELATIONS[function](*sides), "assumed")
+        self.message = ""
+        self._note(asked, difference, not opposite)
+
+    def _narrowed(self, function: Any, difference: Polynomial) -> bool:
+        """Narrows the range of the one symbol that a difference is made of; False if it is none."""
+        from torch.utils._sympy.numbers import int_oo  # heavy
+        from torch.utils._sympy.value_ranges import ValueRanges
+
+        symbol = self.unknowns.only(difference)
+        if symbol is None or function not in _RANGES:
+            return False
+        low, high = _RANGES[function](-difference.terms.get((), 0))
+        known = self.env.var_to_range[symbol]
+        low = known.lower if low is None else max(known.lower, low)
+        high = known.upper if high is None else min(known.upper, high)
+        if low >= high and high is not int_oo:  # the env takes that for a constant, or for a contradiction
+            return False
+        self.env.var_to_range[symbol] = ValueRanges(low, high)
+        self.env._update_version_counter()
+        self.unknowns.look_again((symbol,))
+        return True
+
+    def _note(self, asked: Any, difference: Polynomial, answer: bool) -> None:
+        """Remembers how a number compares with zero, and what that says about its opposite."""
+        self._answers[asked, difference] = answer
+        turned = polynomial.multiply(difference, -1)
+        if asked is operator.eq:
+            self._answers[asked, turned] = answer
+        else:
+            self._answers[_TURNED[asked], turned] = not answer
+        self.unknowns.holds(asked, difference, answer)
+
     def require(self, condition: Any) -> None:
         """A condition that was assumed: a guard if the inputs tell, else to be checked when the graph runs."""
         values = {**self.env.backed_var_to_val, **self.sizes} if self.sizes else {}
@@ -299,14 +358,14 @@ class Symbols:
 
     def within(self, bound: Any, low: Any, size: Any) -> Any:
         """A bound of a slice that only data tells, assumed to lie inside; gives it counted from the start."""
-        below = bound < 0
-        if below if type(below) is bool else answer(self.env, below.expr):
-            self.assume(bound < 0)
+        guess = self.unknowns.guessed(self.unknowns.settled(number_of(bound)))
+        if guess is not None and guess < 0:
+            self.suppose(operator.lt, bound, 0)
             bound = bound + size
         else:
-            self.assume(bound >= 0)
-        self.assume(bound >= low)
-        self.assume(bound <= size)
+            self.suppose(operator.ge, bound, 0)
+        self.suppose(operator.ge, bound, low)
+        self.suppose(operator.le, bound, size)
         return bound
 
     def undecided(self, expr: Any, stack: Sequence[Location] = ()) -> Unsupported:
@@ -347,10 +406,15 @@ class Symbols:
             found = self._plain[number] = self.env.create_symintnode(self.unknowns.expr(number), hint=hint)
         return found
 
-    def value(self, number: Number) -> Any:
-        """The value in this call if there is one, for what nobody looks at."""
-        hint = self.unknowns.hint(number)
-        return self.plain(number) if hint is None else hint
+    def values(self, sizes: Sequence[Number], strides: Sequence[Number], offset: Number) -> list[Any]:
+        """Values in this call, or guesses, for what nobody looks at; torch's own numbers where no tensor is like that."""
+        numbers = (*sizes, *strides, offset)
+        values = [self.unknowns.guessed(number) for number in numbers]
+        if all(value is not None and 0 <= value < LARGEST_VALUE for value in values):
+            extents = zip(values[: len(sizes)], values[len(sizes) : -1], strict=True)
+            if sum(size * stride for size, stride in extents) < LARGEST_VALUE:  # type: ignore[operator]
+                return values
+        return [self.plain(n) if self.unknowns.hint(n) is None else self.unknowns.hint(n) for n in numbers]
 
     def expr(self, number: Number) -> Any:
         """A number as an expression, by what is known now."""
@@ -408,17 +472,20 @@ class Symbols:
         answer = self._answers.get((asked, difference))
         if answer is None:
             if self._known_only and self.unknowns.hint(difference) is None:
+                if asked is operator.eq and _is_special(difference):
+                    return opposite
                 raise NotKnown(str(difference))
             relation = RELATIONS[asked](*map(self.expr, self.unknowns.sides(difference)), evaluate=False)
-            answer = self._answers[asked, difference] = bool(self.condition(relation))
-            if asked is operator.eq:
-                self._answers[asked, polynomial.multiply(difference, -1)] = answer
-            self.unknowns.holds(asked, difference, answer)
+            answer = bool(self.condition(relation))
+            self._note(asked, difference, answer)
         return answer is not opposite
 
     @contextmanager
     def known_only(self) -> Iterator[None]:
-        """A context in which a question about a value that this call does not tell raises `NotKnown`."""
+        """A context in which a question about a value that this call does not tell raises `NotKnown`.
+
+        Except whether it is 0 or 1: no, as torch has it, which only matters to strides that are arbitrary then.
+        """
         before, self._known_only = self._known_only, True
         try:
             yield
@@ -516,6 +583,12 @@ class Symbols:
         return Relation((*sources, operand), tuple(code), f"{{{number}}} == {text}")
 
 
+def _is_special(difference: Polynomial) -> bool:
+    """Whether a difference is zero only where a product of unknowns is 0 or 1."""
+    factors = [c for monomial, c in difference.terms.items() if monomial]
+    return len(factors) == 1 and difference.terms.get((), 0) in (0, -factors[0])
+
+
 def number_of(value: Any) -> Number:
     """A symbolic int or an int as a number."""
     kind = type(value)
@@ -525,6 +598,15 @@ def number_of(value: Any) -> Number:
         return value.node.shape_env.symbols.unknowns.of(value.node.expr)
     return value if kind is int or kind is Polynomial else int(value)
 
+
+# What a comparison with a border says about the least and the largest value.
+_RANGES: dict[Any, Callable[[int], tuple[int | None, int | None]]] = {
+    operator.ge: lambda border: (border, None),
+    operator.gt: lambda border: (border + 1, None),
+    operator.le: lambda border: (None, border),
+    operator.lt: lambda border: (None, border - 1),
+}
+_TURNED: dict[Any, Any] = {operator.lt: operator.le, operator.le: operator.lt}  # x < 0 unless -x <= 0
 
 _DIRECT: dict[Any, Callable[..., Number]] = {
     operator.add: polynomial.add,

@@ -24,7 +24,8 @@ def guess(env: Any, symbol: Any) -> int:
     number = FIRST_GUESS + GUESS_STEP * int(symbol.name.lstrip("uz") or 0)
     bounds = env.var_to_range[symbol]
     if bounds.upper.is_Integer and number > bounds.upper:
-        number = int(bounds.upper)
+        room = int(bounds.upper) - (int(bounds.lower) if bounds.lower.is_Integer else 0)
+        number = int(bounds.upper) - room // (2 + number // GUESS_STEP)  # later ones are larger here, too
     return max(number, int(bounds.lower)) if bounds.lower.is_Integer else number
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from stator.shapes import polynomial
 from stator.shapes.polynomial import Monomial, Number, Polynomial
+from stator.shapes.unbacked import guess
 
 LARGEST_POWER = 8
 MOST_TERMS = 64  # larger products stay as they are
@@ -21,13 +22,14 @@ Bounds = tuple[int | None, int | None]
 
 
 class Unknown:
-    """One unknown: its expression, its value in this call (None if nobody knows), and its least value."""
+    """One unknown: its expression, its value in this call (None if nobody knows) or a guess, and its least value."""
 
-    __slots__ = ("expr", "hint", "low", "number")
+    __slots__ = ("expr", "guess", "hint", "low", "number")
 
-    def __init__(self, index: int, expr: Any, hint: int | None, low: int | None) -> None:
+    def __init__(self, index: int, expr: Any, hint: int | None, guess: int | None, low: int | None) -> None:
         self.expr = expr
         self.hint = hint
+        self.guess = guess
         self.low = low
         self.number = polynomial.unknown(index)
 
@@ -82,7 +84,8 @@ class Unknowns:
 
     def _add(self, expr: Any) -> Polynomial:
         index = len(self.all)
-        made = Unknown(index, expr, self._hint(expr), self._low(expr))
+        hint = self._hint(expr)
+        made = Unknown(index, expr, hint, self._guess(expr) if hint is None else hint, self._low(expr))
         self.all.append(made)
         for symbol in expr.free_symbols:
             self._users.setdefault(symbol, []).append(index)
@@ -95,6 +98,11 @@ class Unknowns:
         value = expr.xreplace(values)
         return int(value) if value.is_Integer else None
 
+    def _guess(self, expr: Any) -> int | None:
+        """A value that an expression from data may have; None if it has none for the guesses of its symbols."""
+        value = expr.xreplace({symbol: guess(self.env, symbol) for symbol in expr.free_symbols})
+        return int(value) if isinstance(value, int) or value.is_Integer else None
+
     def _low(self, expr: Any) -> int | None:
         """A lower bound that is guarded: of a symbol its range, of a quotient what follows from that."""
         if expr.is_Symbol:
@@ -105,6 +113,8 @@ class Unknowns:
             return None if low is None else low // int(expr.args[1])
         if type(expr).__name__ in ("Mod", "PythonMod") and expr.args[1].is_Integer and expr.args[1] > 0:
             return 0
+        if type(expr).__name__ == "Max":
+            return max((low for part in expr.args if (low := self.bounds(self.of(part))[0]) is not None), default=None)
         return None
 
     def expr(self, number: Polynomial) -> Any:
@@ -133,6 +143,20 @@ class Unknowns:
                 if hint is None:
                     return None
                 c *= hint
+            total += c
+        return total
+
+    def guessed(self, number: Number) -> int | None:
+        """The value in this call, or for guesses of what only data tells; None if there is none."""
+        if type(number) is int:
+            return number
+        total = 0
+        for monomial, c in number.terms.items():
+            for index in monomial:
+                value = self.all[index].guess
+                if value is None:
+                    return None
+                c *= value
             total += c
         return total
 
@@ -212,8 +236,16 @@ class Unknowns:
             found.low = low
             self._facts += 1
 
+    def only(self, number: Polynomial) -> Any:
+        """The symbol if a number is one plus a constant, else None."""
+        monomials = [monomial for monomial in number.terms if monomial]
+        if len(monomials) != 1 or len(monomials[0]) != 1 or number.terms[monomials[0]] != 1:
+            return None
+        expr = self.all[monomials[0][0]].expr
+        return expr if expr.is_Symbol else None
+
     def look_again(self, symbols: Any) -> None:
-        """The env has learned something about symbols: their lower bounds may be better."""
+        """The env has learned something about symbols: their bounds may be better."""
         for symbol in symbols:
             number = self._numbers.get(symbol)
             if number is not None and type(number) is Polynomial:
@@ -222,6 +254,9 @@ class Unknowns:
                 if low is not None and (found.low is None or low > found.low):
                     found.low = low
                     self._facts += 1
+                for user in self._users.get(symbol, ()):
+                    if self.all[user].hint is None:
+                        self.all[user].guess = self._guess(self.all[user].expr)
 
     def _bounds(self, number: Polynomial) -> Bounds:
         """In what exceeds the lower bounds of the unknowns, coefficients of one sign bound the value on one side."""

@@ -97,7 +97,7 @@ class SymbolicMeta(Meta):
         self.size = torch.Size(list(map(symbols.traced, sizes)))
         self.stride = tuple(map(symbols.traced, strides))
         self.offset = symbols.traced(offset)
-        values = [symbols.value(number) for number in (*sizes, *strides, offset)]
+        values = symbols.values(sizes, strides, offset)
         rank = len(sizes)
         self.wrap = (values[:rank], values[rank:-1], values[-1], *self.wrap[3:])
         self.symbols = symbols

@@ -19,7 +19,7 @@ from stator.shapes.polynomial import Polynomial
 from stator.shapes.scalar import number
 from stator.shapes.scalar_forms import takes_floats, tensorised, with_tensor
 from stator.shapes.symbols import Symbols
-from stator.tensors import attributes, bindings, data, finish, indexing, inputs
+from stator.tensors import attributes, bindings, counting, data, finish, indexing, inputs
 from stator.tensors import data_dependent as data_dependent  # registers its rows
 from stator.tensors import gradients as gradients
 from stator.tensors.checks import assert_holds
@@ -414,6 +414,10 @@ class Recorder:
         symbolic = self.symbols is not None and _is_symbolic(key)
         plans = self.symbols.plans if symbolic and self.symbols is not None else memo.plans
         known: Plan | None = None if target.opaque else plans.get(key)
+        if known is None and counting.counts(target.func, args, kwargs) and (symbols := self.follow()) is not None:
+            made = counting.plan(target.func, args, symbols, state)
+            if made is not None:
+                return made
         if known is None:
             if symbolic:
                 known = plan_of(target.func, args, kwargs, found, state, self.symbols, self.symbolic_mode)

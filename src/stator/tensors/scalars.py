@@ -61,7 +61,7 @@ def _is_part(value: Any) -> bool:
 def _small(number: Any) -> Any:
     """The number, assumed not to be of the size that overflows."""
     if type(number) is TracedInt:
-        for condition in (number >= -SMALL, number <= SMALL):
-            if type(condition) is not bool:
-                number.symbols.assume(condition)
+        if number.symbols.is_unbacked(number):
+            number.symbols.suppose(operator.ge, number, -SMALL)
+            number.symbols.suppose(operator.le, number, SMALL)
     return number

@@ -12,6 +12,7 @@ from stator.tensors.meta import Meta
 from stator.tensors.rules.elementwise import is_number
 from stator.tensors.rules.layout import broadcast, is_row_major
 from stator.tensors.rules.table import CPU, FLOATS, INTEGERS, KNOWN, Fresh, is_meta, need, register
+from stator.tensors.rules.symbolic_views import is_from_data
 from stator.tensors.rules.views import on_meta
 
 
@@ -50,9 +51,12 @@ def _stack(tensors: Any, dim: int = 0) -> Fresh:
 
 
 def _reduced(input: Meta, dim: Any, keepdim: Any) -> tuple[int, ...]:
-    need(type(keepdim) is bool and is_row_major(input))
+    need(type(keepdim) is bool)
     rank = len(input.size)
     need(rank)
+    if dim is None and not keepdim:
+        return ()
+    need(is_row_major(input))
     if dim is None:
         dims = set(range(rank))
     else:
@@ -144,7 +148,12 @@ def _arange(*bounds: Any, dtype: Any = None, device: Any = None) -> Fresh:
 def _sizes(size: tuple[Any, ...]) -> tuple[int, ...]:
     if len(size) == 1 and type(size[0]) in (tuple, list, torch.Size):
         size = tuple(size[0])
-    need(all(type(n) in (int, TracedInt) and n > 0 for n in size))
+    need(all(type(n) in (int, TracedInt) for n in size))
+    for n in size:
+        if is_from_data(n):
+            n.symbols.suppose(operator.ge, n, 0)
+        else:
+            need(n > 0)
     return size
 
 

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from stator.tensors.meta import Meta
 
 Sizes = tuple[int, ...]
 
 
+def extent(length: Any) -> Any:
+    """What a size multiplies strides by: an empty dimension counts as one."""
+    if type(length) is int or not length.symbols.is_unbacked(length):
+        return max(length, 1)
+    return length.symbols.traced(length.symbols.extent(length.number))
+
+
 def row_major(size: Sequence[int]) -> Sizes:
     """Strides of a freshly made contiguous tensor."""
-    strides = []
-    step = 1
-    for length in reversed(size):
-        strides.append(step)
-        step *= max(length, 1)
-    return tuple(reversed(strides))
+    strides = [1] * len(size)
+    for i in range(len(size) - 1, 0, -1):
+        strides[i - 1] = strides[i] * extent(size[i])
+    return tuple(strides)
 
 
 def is_row_major(meta: Meta) -> bool:
@@ -35,6 +41,8 @@ def is_definite(meta: Meta) -> bool:
 
 def is_contiguous(meta: Meta) -> bool:
     """What `Tensor.is_contiguous()` answers; sizes are not zero."""
+    if is_row_major(meta):
+        return True
     step = 1
     for length, stride in zip(reversed(meta.size), reversed(meta.stride), strict=True):
         if length != 1:

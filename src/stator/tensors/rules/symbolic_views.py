@@ -33,6 +33,11 @@ class Copied(NamedTuple):
     size: tuple[Number, ...]
 
 
+def is_from_data(size: Number) -> bool:
+    """Whether this call does not tell a size."""
+    return type(size) is TracedInt and size.symbols.is_unbacked(size)
+
+
 def position(dim: Any, rank: int) -> int:
     """A dimension counted from the front."""
     need(type(dim) is int and -rank <= dim < rank)
@@ -82,6 +87,7 @@ def unsqueeze(base: Shape, dim: int) -> Shape:
 def squeeze(base: Shape, dim: Any = None) -> Shape:
     rank = len(base.size)
     asked = range(rank) if dim is None else [position(dim, rank)]
+    need(not any(is_from_data(base.size[i]) for i in asked))  # how many dimensions are left would depend on it
     kept = [i for i in range(rank) if i not in asked or base.size[i] != 1]
     return Shape(tuple(base.size[i] for i in kept), tuple(base.stride[i] for i in kept), base.offset)
 

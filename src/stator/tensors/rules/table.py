@@ -55,10 +55,10 @@ def is_meta(value: Any) -> bool:
 
 
 def hint(value: Any) -> Any:
-    """The same arguments with the values that symbolic ints have in this call."""
+    """The same arguments with the values that symbolic ints have in this call, or may have if only data tells."""
     kind = type(value)
     if kind is TracedInt:
-        found = value.symbols.unknowns.hint(value.number)
+        found = value.symbols.unknowns.guessed(value.number)
         need(found is not None)
         return found
     if kind in (tuple, list, torch.Size):
@@ -124,7 +124,7 @@ def answer(
     try:
         for traced in tensors:
             meta = traced._meta
-            if not _is_ordinary(meta) or (func not in _take_empty and 0 in meta.size):
+            if not is_ordinary(meta) or (func not in _take_empty and 0 in meta.size):
                 return None
         made = rule(*map(_metas, args), **{name: _metas(value) for name, value in kwargs.items()})
         return _plan(made, kwargs, tensors, state, symbols)
@@ -162,7 +162,7 @@ def _spelt(value: Any, values: dict[Any, Any]) -> Any:
     return value
 
 
-def _is_ordinary(meta: Meta) -> bool:
+def is_ordinary(meta: Meta) -> bool:
     """Plain tensors on the CPU: all that rules are written for."""
     return meta.device == CPU and meta.dtype in KNOWN and not (meta.conj or meta.neg or meta.inference)
 
@@ -206,7 +206,7 @@ def _fresh(made: Fresh, grad: bool, symbols: Symbols | None) -> New:
     grad = grad and made.grad and made.dtype.is_floating_point
     size = tuple(made.size)
     stride = row_major(size) if made.stride is None else made.stride
-    return New(_interned(size, stride, 0, (made.dtype, CPU, grad, not grad, False, False, False), symbols))
+    return New(interned(size, stride, 0, (made.dtype, CPU, grad, not grad, False, False, False), symbols))
 
 
 def _view(made: View, base: Meta, recording: bool, symbols: Symbols | None) -> New:
@@ -214,10 +214,11 @@ def _view(made: View, base: Meta, recording: bool, symbols: Symbols | None) -> N
     grad = base.requires_grad
     leaf = not (grad and recording)
     facts = (base.dtype, CPU, grad, leaf, False, False, False)
-    return New(_interned(made.size, made.stride, base.offset + made.offset, facts, symbols), 0, 0)
+    return New(interned(made.size, made.stride, base.offset + made.offset, facts, symbols), 0, 0)
 
 
-def _interned(size: Any, stride: Any, offset: Any, facts: tuple[Any, ...], symbols: Symbols | None) -> Meta:
+def interned(size: Any, stride: Any, offset: Any, facts: tuple[Any, ...], symbols: Symbols | None) -> Meta:
+    """Metadata of a result."""
     if symbols is None:
         return intern((size, stride, offset, *facts))
     settled = symbols.unknowns.settled

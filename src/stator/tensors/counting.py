@@ -1,0 +1,89 @@
+"""Operations whose result has as many rows as its data has elements that are not zero: plans without FakeTensor."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from stator.shapes.symbols import NotKnown, Symbols
+from stator.tensors.meta import Meta
+from stator.tensors.modes import State
+from stator.tensors.plan import New, Plan
+from stator.tensors.rules.layout import is_row_major, row_major
+from stator.tensors.rules.table import CPU, Decline, interned, is_ordinary, need
+from stator.tensors.traced import TracedTensor
+
+Shape = tuple[tuple[Any, ...], tuple[Any, ...]]  # sizes and strides
+Layout = Callable[[Any], Shape]  # of a result with so many rows
+
+
+def _nonzero(meta: Meta) -> tuple[Meta, torch.dtype, Layout]:
+    need(meta.size)
+    return meta, torch.int64, lambda count: ((count, len(meta.size)), (1, count))
+
+
+def _masked(meta: Meta, mask: Meta) -> tuple[Meta, torch.dtype, Layout]:
+    need(type(mask) is not slice and isinstance(mask, Meta) and mask.dtype is torch.bool and mask.size)
+    rank = len(mask.size)
+    need(is_row_major(meta) and is_row_major(mask) and tuple(meta.size[:rank]) == tuple(mask.size))
+
+    def layout(count: Any) -> Shape:
+        size = (count, *meta.size[rank:])
+        return size, row_major(size)
+
+    return mask, meta.dtype, layout
+
+
+def _masked_select(meta: Meta, mask: Meta) -> tuple[Meta, torch.dtype, Layout]:
+    need(isinstance(mask, Meta) and len(mask.size) == len(meta.size))
+    return _masked(meta, mask)
+
+
+COUNTING: dict[Any, Callable[..., tuple[Meta, torch.dtype, Layout]]] = {
+    torch.nonzero: _nonzero,
+    torch.Tensor.nonzero: _nonzero,
+    torch.argwhere: _nonzero,
+    torch.Tensor.argwhere: _nonzero,
+    torch.masked_select: _masked_select,
+    torch.Tensor.masked_select: _masked_select,
+    operator.getitem: _masked,
+}
+
+
+def counts(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether there may be a plan for a call."""
+    if func not in COUNTING or kwargs or not args or any(type(arg) is not TracedTensor for arg in args):
+        return False
+    return func is not operator.getitem or args[1]._meta.dtype is torch.bool
+
+
+def plan(func: Any, args: tuple[Any, ...], symbols: Symbols, state: State) -> Plan | None:
+    """The plan of a call, with the symbol that it makes; None if FakeTensor has to be asked."""
+    metas = [arg._meta for arg in args]
+    if state.autocast is not None or state.inference or not all(map(is_ordinary, metas)):
+        return None
+    try:
+        with symbols.known_only():
+            counted, dtype, layout = COUNTING[func](*metas)
+            most = math.prod(counted.size)
+            need(most != 0)
+    except (Decline, NotKnown, TypeError):
+        return None
+    symbol, count = symbols.count(most if type(most) is int else None)
+    grad = state.grad and metas[0].requires_grad and dtype.is_floating_point
+    with symbols.known_only():
+        size, stride = layout(count)
+        meta = interned(size, stride, 0, (dtype, CPU, grad, not grad, False, False, False), symbols)
+    return Plan(New(meta), meta, (), (), True, False, {symbol: _place()})
+
+
+def _place() -> tuple[Any, ...]:
+    """Where in the result the number of rows is."""
+    from torch.fx.experimental.symbolic_shapes import CallMethodKey  # heavy
+
+    return CallMethodKey("size"), pytree.SequenceKey(0)
