@@ -200,11 +200,12 @@ class InternalError(StatorError):
 
 
 class Again(StatorError):
-    """The capture has to be made again, with what is at this path imported whole."""
+    """The capture has to be made again, with what is at this path imported whole, or with these numbers constants."""
 
-    def __init__(self, path: Any) -> None:
+    def __init__(self, path: Any, constants: frozenset[Any] = frozenset()) -> None:
         super().__init__(path)
         self.path = path
+        self.constants = constants
 
 
 class Unsupported(StatorError):

@@ -278,6 +278,7 @@ class Capture:
         learned = Learned() if learned is None else learned
         self.host = self.make_host(learned)
         self.symbolic = False  # whether it had symbolic numbers
+        self.guessed = False  # whether it had such that nobody had seen change
         self.from_data = False  # whether it had such that only data tells
         if not options.fullgraph:
             self.host.varying = learned
@@ -371,6 +372,7 @@ class Capture:
             self.put_back()
             self.symbolic = self.host.has_symbols()
             symbols = self.host.symbols
+            self.guessed = bool(self.host.policy.guessed)
             self.from_data = self.host.recorder.follows_data or (symbols is not None and bool(symbols.sizes))
             arrays.give_back(self.host)
             self.host.close()

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from stator.errors import Again
 from stator.guards.check import EQ, IS, KEYS, LEN, TENSOR
 from stator.guards.guardset import Failure, GuardSet
 from stator.guards.path import ITEM, ITERAT, KEY, KEYAT, SEQ, Missing, Path
 from stator.guards.tensor_spec import TensorSpec
+from stator.shapes.guesses import Guesses
 from stator.shapes.profile import Name, current, name_of
 
 Lesson = tuple[Path, str, int]  # where, kind, detail
@@ -22,10 +24,11 @@ ITEMS = frozenset({ITEM, KEY, SEQ, KEYAT, ITERAT})
 class Learned:
     """Lessons of one session, kept for as long as it lives; with a profile also those of earlier processes, by name."""
 
-    def __init__(self, function: Any = None) -> None:
+    def __init__(self, function: Any = None, numbers: bool = False) -> None:
         self.lessons: set[Lesson] = set()
         self.light: set[Path] = set()  # containers whose contents kept changing: to be read item by item
         self.whole: set[Path] = set()  # containers and iterators that cannot be
+        self.guesses = Guesses(self, numbers)
         self.name = name_of(function)
 
     def __bool__(self) -> bool:
@@ -40,6 +43,13 @@ class Learned:
     def _names(self) -> set[Name] | None:
         profile = current()
         return None if profile is None else profile.names.get(self.name)
+
+    def again(self, reason: Again) -> None:
+        """Why a capture has to be made again."""
+        if reason.constants:
+            self.guesses.correct(reason.constants)
+        else:
+            self.whole.add(reason.path)
 
     def look(self, failures: Iterable[Failure]) -> None:
         """Containers on the way to what changed: in the next capture only what is read of them gets guarded."""
@@ -67,7 +77,9 @@ class Learned:
                 value = path.load(values, memo)
             except Missing:
                 continue
-            self.lessons.update((path, kind, detail) for kind, detail in rule(key, value))
+            found = {(path, kind, detail) for kind, detail in rule(key, value)}
+            self.lessons |= found
+            self.guesses.note(found, key, value)
         if (profile := current()) is not None and self.lessons and self.name:
             profile.add(self.name, {_named(lesson) for lesson in self.lessons})
 
@@ -107,11 +119,14 @@ def extents(sizes: Sequence[int], strides: Sequence[int]) -> set[int]:
 
 
 def _numbers(before: Any, value: Any) -> Iterable[tuple[str, int]]:
-    if type(value) is type(before) and type(value) in _NUMBERS and value != before:
-        yield _NUMBERS[type(value)], 0
+    """A number in place of another one, or of what may stand for none."""
+    kind = type(value)
+    if kind in _NUMBERS and type(before) in _INSTEAD.get(kind, (kind,)) and (kind is not type(before) or value != before):
+        yield _NUMBERS[kind], 0
 
 
 _NUMBERS: dict[type, str] = {int: "int", float: "float", tuple: "contents"}
+_INSTEAD: dict[type, tuple[type, ...]] = dict.fromkeys((int, float), (int, float, bool, type(None)))
 
 
 def _identities(before: Any, value: Any) -> Iterable[tuple[str, int]]:

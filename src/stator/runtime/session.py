@@ -58,6 +58,8 @@ def warn(text: str) -> None:
 class Cache:
     """The entries of one function, or of one place behind a break."""
 
+    guesses_numbers = False  # arguments that are numbers may vary once something did; not the variables of a frame
+
     def __init__(self, session: Session, function: Any) -> None:
         self.session = session
         self.function = function
@@ -67,7 +69,7 @@ class Cache:
         self.given_up = False  # too many of them: CPython runs what no entry fits
         self.worthwhile = False  # whether there was something to compile
         self.warned = False
-        self.learned = Learned(function)
+        self.learned = Learned(function, self.guesses_numbers)
 
     def reset(self) -> None:
         """Forget all entries."""
@@ -75,7 +77,7 @@ class Cache:
         self.entries.clear()
         self.captures = 0
         self.given_up = self.warned = self.worthwhile = False
-        self.learned = Learned(self.function)
+        self.learned = Learned(self.function, self.guesses_numbers)
 
     def sweep(self) -> None:
         """Drop entries whose guarded objects died; not while another thread captures, which does it too."""
@@ -173,7 +175,7 @@ class Cache:
             try:
                 entry = self.attempt(call)
             except Again as again:
-                self.learned.whole.add(again.path)
+                self.learned.again(again)
         self.compiled.append(entry.program, entry.function)
         self.entries.append(entry)
         self.captures += 1
@@ -183,6 +185,10 @@ class Cache:
     def attempt(self, call: Call) -> Entry:
         capture = self.capture(call)
         entry, failed = self.tried(capture)
+        if failed is not None and capture.guessed and self.needs_constants(failed):
+            self.learned.guesses.stop()
+            capture = self.capture(call)
+            entry, failed = self.tried(capture)
         if failed is not None and capture.from_data and self.needs_constants(failed):
             events.emit("error", text=f"captured without numbers from data, as they failed: {failed}")
             second = self.capture(call, unbacked=False)
@@ -323,6 +329,8 @@ class BoundCache(Cache):
 
 class Session(Cache):
     """The function, its options, and everything compiled for it so far."""
+
+    guesses_numbers = True
 
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         self.options = options

@@ -268,7 +268,7 @@ def write_float(host: Any, f: Frame, obj: TracedFloat, name: str, value: Any) ->
 
 def enter_float(world: Any, obj: float, path: Any) -> Any:
     """A float from outside: a constant, or an input of the graph if it was seen to change."""
-    if world.policy.learned and world.policy.takes_float(path):
+    if world.policy.learned and world.policy.takes_float(path, obj):
         world.guards.add(path, TYPE_IS, float, world.origin())
         return world.symbolic_float(path, obj)
     return constant(world, obj, path)

@@ -14,7 +14,7 @@ from torch.nn.modules import module as module_globals
 from stator import _entry, _frames
 from stator._frames import UNBOUND
 from stator.control.breaking import Regions
-from stator.errors import Location, Unsupported
+from stator.errors import Again, Location, Unsupported
 from stator.frame import Frame, throw
 from stator.guards import path as paths
 from stator.guards.check import LEN, NO_HOOKS, TENSOR
@@ -73,6 +73,7 @@ class TensorHost(Host):
         self.policy = policy or Policy()
         if self.policy.unbacked:
             self.recorder.start_symbols = self.symbolic
+        self.recorder.before_call = self.check_guesses
         self.symbols: Symbols | None = None
         self.symbolic_numbers: dict[Path, Any] = {}
         self.floats = Floats(self.guards, self.origin, self.float_input)
@@ -127,6 +128,17 @@ class TensorHost(Host):
             self.recorder.use(self.symbols)
             symbolic_host.start(self)
         return self.symbols
+
+    def check_guesses(self) -> None:
+        """Starts again if a number that might have varied turned out to be a constant."""
+        guessed = self.policy.guessed
+        if not guessed:
+            return
+        found = self.floats.constants & guessed
+        if self.symbols is not None:
+            found |= self.symbols.constants() & guessed
+        if found:
+            raise Again(None, frozenset(found))
 
     def make_symbols(self) -> Symbols:
         return Symbols(self.origin, self.policy.unbacked)

@@ -65,6 +65,7 @@ class Floats:
         self.guards = guards
         self.origin = origin
         self.input = input  # the 0-d tensor of the graph for a float
+        self.constants: set[tuple[Path, str, int]] = set()  # floats from outside that were needed as such
         self.whole: Callable[[Any, TracedFloat], Any]  # the int that a function makes of a float from data
         self.refuse: Callable[[], Exception]  # a float that depends on data is needed as a constant
 
@@ -127,6 +128,7 @@ class TracedFloat:
                     arg.decay()
                 elif type(arg) is Path:
                     self.floats.guards.add(arg, EQ, this.value, self.floats.origin())
+                    self.floats.constants.add((arg, "float", 0))
                 elif type(arg) is Reading:
                     raise self.floats.refuse()
                 elif type(arg) is FromData:

@@ -9,6 +9,7 @@ import torch
 from stator import _frames
 from stator.guards import path as paths
 from stator.guards.path import Path
+from stator.shapes.guesses import NONE, Guesses, belongs_to_module
 from stator.shapes.marks import ANY, MARKS, Bounds, marked_dims
 from stator.shapes.symbols import LARGEST
 
@@ -19,7 +20,7 @@ NOTHING: dict[int, Bounds] = {}
 class Policy:
     """What one capture makes symbolic."""
 
-    __slots__ = ("dynamic", "learned", "unbacked")
+    __slots__ = ("dynamic", "guessed", "guesses", "learned", "unbacked")
 
     def __init__(
         self, dynamic: bool | None = None, learned: Container[Lesson] = frozenset(), unbacked: bool = False
@@ -27,6 +28,8 @@ class Policy:
         self.dynamic = dynamic
         self.unbacked = unbacked  # numbers that only data tells are symbols too
         self.learned = learned
+        self.guesses: Guesses | None = getattr(learned, "guesses", None)
+        self.guessed: set[Lesson] = set()  # symbols that nobody asked for
 
     def dims(self, path: Path, tensor: torch.Tensor) -> dict[int, Bounds]:
         """The symbolic dimensions of a tensor, with their bounds; sizes 0 and 1 are constants."""
@@ -38,12 +41,14 @@ class Policy:
             return NOTHING
         every = bool(self.dynamic) and not belongs_to_module(path, tensor)
         wanted, fixed = (marked_dims(marks) if marked else NOTHING), (marks or {}).get("_dynamo_static_indices", ())
+        guessed = self.guesses.dims(path, tensor) if self.guesses is not None and not every else NONE
+        self.guessed.update((path, "size", dim) for dim in guessed if dim not in wanted and dim not in fixed)
         return {
             dim: wanted.get(dim, ANY)
             for dim, size in enumerate(tensor.shape)
             if (size > 1 or (self.unbacked and dim in wanted and wanted[dim].unbacked))
             and dim not in fixed
-            and (every or dim in wanted or (path, "size", dim) in self.learned)
+            and (every or dim in wanted or dim in guessed or (path, "size", dim) in self.learned)
         }
 
     def strides(self, path: Path, tensor: torch.Tensor) -> frozenset[int]:
@@ -58,11 +63,21 @@ class Policy:
             return False
         if (path, "int", 0) in self.learned:
             return is_plain(path)
+        if self.guesses is not None and self.guesses.takes_int(path, value):
+            self.guessed.add((path, "int", 0))
+            return True
         return bool(self.dynamic) and value not in (0, 1) and path.accessor is paths.ARG
 
-    def takes_float(self, path: Path) -> bool:
+    def takes_float(self, path: Path, value: float) -> bool:
         """Whether a float is a symbol."""
-        return self.dynamic is not False and (path, "float", 0) in self.learned and is_plain(path)
+        if self.dynamic is False or not is_plain(path):
+            return False
+        if (path, "float", 0) in self.learned:
+            return True
+        if self.guesses is not None and self.guesses.takes_float(path, value):
+            self.guessed.add((path, "float", 0))
+            return True
+        return False
 
 
 def is_plain(path: Path) -> bool:
@@ -85,13 +100,3 @@ _PLAIN = frozenset(
         paths.UPCOMING,
     }
 )
-
-
-def belongs_to_module(path: Path, tensor: torch.Tensor) -> bool:
-    """Whether a tensor is a parameter or buffer, whose sizes do not change."""
-    if isinstance(tensor, torch.nn.Parameter):
-        return True
-    return any(type(step.key) is str and step.key in _MEMBERS for step in path.chain())
-
-
-_MEMBERS = ("_parameters", "_buffers")

@@ -115,6 +115,7 @@ class Recorder:
         self.readings = Readings(self)
         self.is_outside: Callable[[Any], bool] = lambda tensor: True  # no input of stator's own making
         self.read_number: Callable[[TracedTensor], Any] = lambda traced: None  # a symbolic float, where it can be one
+        self.before_call: Callable[[], None] = lambda: None
         self.symbolic_mode: WatchingMode | None = None
         self.numbers: dict[Any, Any] = {}  # by expression: the node that gives it
         self._symbols: dict[Any, Any] = {}  # by symbol: the graph input
@@ -316,6 +317,8 @@ class Recorder:
 
     def call(self, func: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Records one call, and gives its result with traced tensors for tensors."""
+        if self.has_floats:
+            self.before_call()
         target = target_of(func)
         if target is None:
             target, args = self._bound(func, args)

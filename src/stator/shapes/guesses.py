@@ -1,0 +1,99 @@
+"""Once one number was seen to change, which others are likely to: they become symbols in the same compilation.
+
+A guess that the program makes a constant of was none: the capture starts again with the constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from typing import Any
+
+import torch
+
+from stator.guards import path as paths
+from stator.guards.path import Path
+
+Lesson = tuple[Path, str, int]  # where, "size", "int" or "float", dimension
+NONE: frozenset[int] = frozenset()
+MOST_STARTS = 6  # captures that begin again because of guesses, for one function
+
+
+class Guesses:
+    """The guesses of one session; `numbers`: arguments that are numbers count too."""
+
+    def __init__(self, learned: Container[Lesson], numbers: bool = False) -> None:
+        self.learned = learned
+        self.numbers = numbers
+        self.active = False  # something changed
+        self.wrong: set[Lesson] = set()  # turned out to be constants
+        self.sizes: set[int] = set()  # of tensors that changed
+        self.owners: set[Path] = set()  # of floats that changed
+        self.starts = 0
+
+    def note(self, lessons: Iterable[Lesson], before: Any, now: Any) -> None:
+        """Takes note of what changed, and how."""
+        for path, kind, _ in lessons:
+            if kind == "size":
+                self.sizes.update(size for size in before.sizes if size is not None)
+                self.sizes.update(now.shape)
+            elif kind == "float" and path.parent is not None:
+                self.owners.add(path.parent)
+            self.active = self.active or kind in ("size", "int", "float")
+
+    def correct(self, lessons: Iterable[Lesson]) -> None:
+        """These are constants; too many of them, and there will be no more guesses."""
+        self.wrong.update(lessons)
+        self.starts += 1
+        if self.starts >= MOST_STARTS:
+            self.stop()
+
+    def stop(self) -> None:
+        """No more guesses."""
+        self.active = False
+        self.starts = MOST_STARTS
+        self.learned = frozenset()
+        self.sizes.clear()
+        self.owners.clear()
+
+    def dims(self, path: Path, tensor: torch.Tensor) -> frozenset[int]:
+        """The dimensions of a tensor that may vary: all but those known to be constants."""
+        if not self._may_vary(path, tensor):
+            return NONE
+        return frozenset(
+            dim for dim, size in enumerate(tensor.shape) if size > 1 and (path, "size", dim) not in self.wrong
+        )
+
+    def _may_vary(self, path: Path, tensor: torch.Tensor) -> bool:
+        if not self.active or belongs_to_module(path, tensor):
+            return False
+        if any((path, "size", dim) in self.learned for dim in range(tensor.dim())):
+            return True
+        if any(step.accessor not in _GIVEN for step in path.chain()) or tensor.requires_grad:
+            return False
+        return not tensor.dtype.is_floating_point or all(size == 1 or size in self.sizes for size in tensor.shape)
+
+    def takes_int(self, path: Path, value: int) -> bool:
+        """An argument that is an int; 0, 1 and -1 choose rather than count."""
+        return self._is_number(path) and abs(value) > 1 and (path, "int", 0) not in self.wrong
+
+    def takes_float(self, path: Path, value: float) -> bool:
+        """An argument, or what lies next to a float that changed; 0 and 1 choose rather than count."""
+        near = self.active and path.parent in self.owners
+        return (near or self._is_number(path)) and value not in (0.0, 1.0) and (path, "float", 0) not in self.wrong
+
+    def _is_number(self, path: Path) -> bool:
+        return self.numbers and self.active and path.accessor is paths.ARG
+
+
+# Steps to what the caller gave.
+_GIVEN = frozenset({paths.ARG, paths.ITEM, paths.KEY})
+
+
+def belongs_to_module(path: Path, tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a parameter or buffer, whose sizes do not change."""
+    if isinstance(tensor, torch.nn.Parameter):
+        return True
+    return any(type(step.key) is str and step.key in _MEMBERS for step in path.chain())
+
+
+_MEMBERS = ("_parameters", "_buffers")
