@@ -193,6 +193,13 @@ _ROWS = (
         "Do it outside of the compiled function.",
     ),
     Break(
+        "interpreter-watched",
+        "a call that lets the program watch the interpreter itself",
+        "Behind {function} the program sees every line that runs, every object there is or how deep the stack may be: "
+        "also what stator does. CPython runs the whole call.",
+        "Call it outside of the compiled function.",
+    ),
+    Break(
         "lazy-module",
         "a module whose parameters do not exist yet",
         "{type} makes its parameters on the first call, so that call runs without being compiled.",

@@ -1,8 +1,9 @@
 """CPython's own tests with breaks allowed: `python -m tests.cpython.breaks_runner [--force N] [--only TEXT] NAME…`.
 
-Each test method runs twice plainly and twice compiled with `fullgraph=False`; the two outcomes (passed, skipped, or the
-type of the exception) must be the same. A module runs in a process of its own, which is started again after a crash or
-a test that took too long. Prints one JSON object per module: how many tests there are, and what differs.
+Each test method runs twice plainly and twice compiled with `fullgraph=False`; the two outcomes (passed, skipped, or type
+and message of the exception) must be the same. A module runs in a process of its own, which is started again after a
+crash or a test that took too long. Prints one JSON object per module: how many tests there are, how many pass plainly,
+how many captured a frame and how many broke, and what differs.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +26,7 @@ from tests.cpython.runner import PLAIN, cases, loaded
 
 SECONDS = 30  # of CPU time, for one test
 WALL = 600  # seconds, for one child
+ADDRESS = re.compile(r"0x[0-9a-f]+")
 SLOW = 75  # exit status of a child whose test took too long
 
 
@@ -39,7 +43,7 @@ class Outcome(unittest.TestResult):
         self.text = ""
 
     def addError(self, test: Any, err: Any) -> None:  # noqa: N802
-        self.kinds.add(err[0].__name__)
+        self.kinds.add(f"{err[0].__name__}: {re.sub(ADDRESS, '0x', str(err[1]))}")
         self.text = self.text or self._exc_info_to_string(err, test)
 
     addFailure = addError  # noqa: N815
@@ -79,7 +83,7 @@ def outcome(case: unittest.TestCase, compiled: Callable[[Any], Any]) -> Outcome:
     vars(case)[name] = twice
     result = Outcome()
     try:
-        case.run(result)
+        unittest.TestSuite([case]).run(result)  # with the fixtures of its class and its module
     except KeyboardInterrupt:
         result.kinds.add("KeyboardInterrupt")
     finally:
@@ -94,14 +98,34 @@ def compiled(method: Any) -> Any:
     return stator.compile(method, backend="eager", fullgraph=False)
 
 
-def difference(case: unittest.TestCase) -> dict[str, str]:
-    """Empty if a test comes out the same both ways."""
+def compared(case: unittest.TestCase) -> dict[str, Any]:
+    """What a test did; "different" is there if it did not come out the same both ways."""
+    import stator
+
     if not hasattr(getattr(case, case._testMethodName), "__code__"):
         return {}
     again = type(case)(case._testMethodName)
     plain = outcome(case, lambda method: method)
+    stator.reset()
     broken = outcome(again, compiled)
-    return {} if plain.kinds == broken.kinds else {"plain": str(plain), "compiled": str(broken), "text": broken.text}
+    figures = stator.stats()
+    record = {
+        "plain": not plain.kinds,
+        "captured": figures["frames_captured"],
+        "breaks": figures["graph_breaks"],
+        "mistakes": mistakes(),
+    }
+    if plain.kinds == broken.kinds:
+        return record
+    return record | {"different": {"plain": str(plain), "compiled": str(broken), "text": broken.text}}
+
+
+def mistakes() -> list[str]:
+    """What went wrong inside stator itself, without being seen by the program."""
+    from stator.report.events import events
+
+    caught = [event for kind in ("break", "skip") for event in events(kind) if event.fields.get("break_id") == "internal"]
+    return sorted({event.fields.get("reason") or event.fields.get("text", "") for event in [*caught, *events("error")]})
 
 
 def child(module: str, fd: int, done: list[str], only: str, force: str) -> None:
@@ -134,16 +158,18 @@ def child(module: str, fd: int, done: list[str], only: str, force: str) -> None:
         emit({"start": name})
         signal.signal(signal.SIGPROF, late)
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
-        different = difference(case)
+        began = time.process_time()
+        record = compared(case)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        emit({"end": name, **({"different": different} if different else {})})
+        emit({"end": name, **record, "seconds": round(time.process_time() - began, 2)})
     emit({"finished": True})
     os._exit(0)
 
 
 def run_module(module: str, only: str = "", force: str = "") -> dict[str, Any]:
     """The differences of one module's tests, by name."""
-    record: dict[str, Any] = {"module": module, "all": 0, "different": {}}
+    record: dict[str, Any] = {"module": module, "all": 0, "plain": 0, "captured": 0, "breaks": 0}
+    record |= {"mistakes": {}, "different": {}}
     done: list[str] = []
     while True:
         before = len(done)
@@ -152,6 +178,9 @@ def run_module(module: str, only: str = "", force: str = "") -> dict[str, Any]:
         ended = {line["end"]: line for line in lines if "end" in line}
         record["all"] = next((line["all"] for line in lines if "all" in line), record["all"])
         record["different"] |= {name: line["different"] for name, line in ended.items() if "different" in line}
+        for name in ("plain", "captured", "breaks"):
+            record[name] += sum(bool(line.get(name)) for line in ended.values())
+        record["mistakes"] |= {name: line["mistakes"] for name, line in ended.items() if line.get("mistakes")}
         done += started
         if lines and "finished" in lines[-1]:
             return record

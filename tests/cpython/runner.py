@@ -32,6 +32,8 @@ PLAIN = {
     **dict.fromkeys(["assertSequenceEqual", "assertDictEqual", "assertMultiLineEqual"], plain_equal),
 }
 
+ELSEWHERE = {"test_assertions": "unittest.test.test_assertions", "test_str": "test.test_unicode"}
+
 
 def cases(suite: Any) -> Iterator[unittest.TestCase]:
     """All test cases of a suite except doctests and asynchronous ones."""
@@ -96,7 +98,8 @@ def main(module: str) -> None:
 
 
 def loaded(module: str) -> unittest.TestSuite:
-    return unittest.defaultTestLoader.loadTestsFromModule(importlib.import_module(f"test.{module}"))
+    name = ELSEWHERE.get(module, f"test.{module}")
+    return unittest.defaultTestLoader.loadTestsFromModule(importlib.import_module(name))
 
 
 if __name__ == "__main__":

@@ -160,6 +160,17 @@ EXCEPTIONS |= {
     ("_asyncio", "_get_running_loop"): "async",
 }  # fmt: skip
 
+# What the program sees behind these depends on all that the interpreter does, so stator keeps out of the call.
+EXCEPTIONS |= dict.fromkeys(
+    [("sys", name) for name in (
+        "settrace", "setprofile", "call_tracing", "setrecursionlimit", "getallocatedblocks", "_current_frames",
+        "_current_exceptions",
+    )]
+    + [("gc", name) for name in ("get_objects", "get_count", "get_stats", "get_referrers", "set_debug")]
+    + [("_tracemalloc", name) for name in ("start", "stop", "clear_traces", "get_traced_memory", "_get_traces")],
+    "interpreter-watched",
+)  # fmt: skip
+
 # CPython's own test extensions: functions that only hand back or raise what they are given.
 EXCEPTIONS |= dict.fromkeys(
     [("_testcapi", name) for name in (

@@ -396,9 +396,9 @@ class Capture:
         stopped.__traceback__ = None
         return found
 
-    def eager(self) -> Entry:
-        """Under the guards so far CPython runs the call."""
-        loads, function = self.call.eager_function(self.owner)
+    def eager(self, alone: bool = False) -> Entry:
+        """Under the guards so far CPython runs the call, and if it is `alone` also all frames below it."""
+        loads, function = self.call.eager_function(None if alone else self.owner)
         return Entry(self.guards, self.classes, loads, function, captured=False)
 
     def interpret(self) -> tuple[bool, Any]:

@@ -30,6 +30,7 @@ from stator.runtime.tracebacks import OWN_FILES
 
 MOST_CAPTURES = 32  # times the recompile limit, counting entries that were dropped since
 MOST_PLACES = 4  # tries to find a place for a break at which everything can be rebuilt
+WATCHED = "interpreter-watched"  # the program would see what stator does: it keeps out of the call
 _log = logging.getLogger(__name__)
 SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()
 _entry.set_step_runner(_frames.below)
@@ -240,6 +241,9 @@ class Cache:
     def until_break(self, capture: Capture, error: StatorError) -> Entry:
         """Capture again, up to the instruction that cannot be; CPython runs what has no such place."""
         known, call = error.report(), capture.call
+        if error.break_id == WATCHED:
+            events.emit("skip", code=call.code, **known)
+            return capture.eager(alone=True)
         constants = capture.options.dynamic is False
         place = self.place_before(capture, capture.unmade) if capture.unmade else capture.place()
         for _ in range(MOST_PLACES):
