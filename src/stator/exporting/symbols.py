@@ -35,7 +35,7 @@ class Named(Policy):
     def takes_int(self, path: Path, value: int) -> bool:
         return path in self.numbers
 
-    def takes_float(self, path: Path) -> bool:
+    def takes_float(self, path: Path, value: float) -> bool:
         return False
 
 
@@ -100,7 +100,7 @@ class NamedSymbols(Symbols):
             if expr.free_symbols <= self.sources.keys():
                 yield expr, origin
 
-    def constants(self, expr: Any) -> list[Any]:
+    def constants_in(self, expr: Any) -> list[Any]:
         """What implies an expression that cannot be calculated: all of its symbols are as in the example."""
         import sympy  # heavy
 
@@ -150,7 +150,7 @@ class Condition(NamedTuple):
             try:
                 fold(expr, Values(lambda symbol: 2))
             except (NoForm, ZeroDivisionError):
-                found += [cls(part, sources) for part in symbols.constants(expr)]
+                found += [cls(part, sources) for part in symbols.constants_in(expr)]
             else:
                 found.append(cls(expr, sources))
         return found
