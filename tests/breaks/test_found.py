@@ -124,6 +124,41 @@ def abandoned_generator() -> Any:
     return log
 
 
+COUNTING = """
+def count():
+    global a
+    os.getpid()
+    a += 1
+    return a
+
+def steps():
+    global a
+    yield a
+    a += 1
+    yield a
+"""
+SHARED: dict[str, Any] = {"os": os}
+exec(COUNTING, SHARED)
+
+
+@found
+def globals_made_inside() -> Any:
+    names: dict[str, Any] = {"a": 0, "os": os}
+    exec(COUNTING, names)
+    steps, unstarted = names["steps"](), names["steps"]()
+    log = [names["count"](), next(steps)]
+    os.urandom(1)
+    return log, names["count"](), list(steps), list(unstarted), names["a"]
+
+
+@found
+def globals_written_as_a_dict() -> Any:
+    SHARED["a"] = 5
+    log = [SHARED["count"]()]
+    SHARED["a"] += 10
+    return log, SHARED["count"](), SHARED["a"], len(SHARED)
+
+
 @pytest.mark.filterwarnings("ignore:stator runs this function eagerly")
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("fn", FOUND)

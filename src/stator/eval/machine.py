@@ -145,6 +145,8 @@ class Machine:
             frame.direct = frame.function is self.root and frame.generator is None
             return
         frame.direct = frame.function is outer.called and frame.generator is None and outer.direct
+        if id(frame.globals) in self.world.inside_namespaces:  # what goes on would have the globals of this capture
+            frame.direct = False
         if frame.direct:
             outer.called = None
             outer.started += 1

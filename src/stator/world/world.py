@@ -24,7 +24,7 @@ from stator.world.door import IMPORTERS, importer_for
 from stator.world.hollow import ROWS as HOLLOW
 from stator.world.hollow import Hollow
 from stator.world.hollow_calls import HollowCalls as HollowCalls  # registers its rows
-from stator.world.record import Namespace, Record
+from stator.world.record import Namespace, Record, ShadowedNamespace
 from stator.world.types import TypeInfo
 
 OWN_FOLDER = os.path.dirname(_frames.__file__) + os.sep
@@ -310,7 +310,12 @@ class World:
         if namespace is None:
             if id(real) in self.inside_namespaces:
                 return None
-            namespace = self.namespaces[id(real)] = Namespace(self, real, real, paths.const(real), by_attribute=False)
+            record = self.records.get(id(real))
+            if record is None or record.inner is real:
+                namespace = Namespace(self, real, real, paths.const(real), by_attribute=False)
+            else:
+                namespace = ShadowedNamespace(self, record)
+            self.namespaces[id(real)] = namespace
         return namespace
 
     def namespace_get(self, real: dict[Any, Any], name: str) -> Any:
