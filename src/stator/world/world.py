@@ -59,6 +59,8 @@ class World:
         self.class_writes: dict[tuple[int, str], list[Any]] = {}
         self.caller_handles: Any = None  # the exception being handled where the compiled function was called
         self.lazy = False  # whether values may be Lazy
+        self.rounds = 0  # of loops, and frames started, since the machine last looked
+        self.patient = True  # whether a capture may last for as long as the program does
         self.breakable = 0  # instructions counted by eval/forced.py
         self.hollow: dict[int, Hollow] = {}  # by identity of the inner object
         self.beneath: dict[int, tuple[Any, Path, Any]] = {}  # what hollow iterators go over: (object, path, which)
@@ -95,6 +97,10 @@ class World:
         """The error with the place where the program is."""
         error.stack = error.stack or tuple(self.stack())
         return error
+
+    def impatient(self) -> bool:
+        """Whether a capture that has lasted long should be given up."""
+        return not self.patient
 
     # ---- the door -------------------------------------------------------------------------------
 
