@@ -124,6 +124,8 @@ class Host(World):
             return self.operate_array(f, function, args)
         if function is operator.contains and id(args[1]) in self.records:
             self.identities.matters(type(args[1]))
+        if self.streams and function in ITEM_OPERATORS:
+            self.leave_streams(args[:1])
         result = run_native(function, *args)
         if result is FAILED:
             raise RAISED
@@ -150,6 +152,8 @@ class Host(World):
 
     def whole(self, value: Any) -> Any:
         """A value as native code may iterate it."""
+        if self.streams:
+            self.leave_streams((value,))
         return value
 
     def unpackable(self, f: Frame, value: Any) -> Any:
@@ -364,12 +368,28 @@ def call_python(host: Host, f: Frame, function: Any, args: list[Any], kwargs: di
     f.called = function if f.tail == f.lasti else None
     if host.hollow:
         settle_arguments(host, function, args, kwargs)
+    if host.streams and type(function) is not Function and not only_handles(function):
+        host.leave_streams([*args, *(kwargs or {}).values()])
     if host.audit is not None:
         host.audit.check(function, args)
     result = _frames.native_apply(function, tuple(args), kwargs) if kwargs else run_native(function, *args)
     if result is FAILED:
         raise RAISED
     return result
+
+
+HANDLING = frozenset({isinstance, issubclass, type, id, hash, callable, hasattr, getattr, setattr, repr, print, super})
+MOVING = frozenset(
+    {"append", "appendleft", "insert", "add", "discard", "remove", "count", "index", "get", "setdefault", "pop",
+     "__setitem__", "__getitem__", "__contains__", "__getattribute__", "__setattr__", "__init__", "__new__"}
+)  # fmt: skip
+
+
+def only_handles(function: Any) -> bool:
+    """Whether a C function looks at no contents of its arguments."""
+    if type(function) in HASHED_BY_IDENTITY or isinstance(function, type):
+        return function in HANDLING or (not isinstance(function, type) and function.__name__ in MOVING)
+    return type(function) is Builtin and function.__name__ in MOVING
 
 
 def settle_arguments(host: World, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> None:

@@ -164,6 +164,7 @@ class ResumedCall(Call):
 
     def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         host.lazy = True
+        host.carried = self.values
         entered: list[Any] = []
         for i, value in enumerate(self.values):
             is_cell = type(value) is types.CellType

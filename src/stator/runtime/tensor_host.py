@@ -210,7 +210,7 @@ class TensorHost(Host):
     def whole(self, value: Any) -> Any:
         if type(value) is TracedTensor:
             return self.recorder.call(torch.Tensor.unbind, (value,), {})
-        return value
+        return super().whole(value)
 
     def unpackable(self, f: Frame, value: Any) -> Any:
         return self.whole(value)
