@@ -10,6 +10,7 @@ import re
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from stator._frames import native as run_native
 from stator.frame import RAISED, Frame, Raised, native
 from stator.guards.check import IS, KEYS
 from stator.native import policy
+from stator.native.held import check_referent
 from stator.world import attributes
 from stator.world.door import by_identity, is_free
 from stator.world.hollow import ABSENT
@@ -555,6 +557,8 @@ def call_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[st
     method = _frames.type_lookup(type(obj), "__call__")
     if type(method) is Function:
         return host.call(f, method, [obj, *args], kwargs)
+    if isinstance(obj, weakref.ref):
+        check_referent(host, f, obj)
     if type(obj) is LruCache:
         check_cache(host, obj)
     else:
