@@ -200,6 +200,13 @@ _ROWS = (
         "Call it outside of the compiled function.",
     ),
     Break(
+        "long-run",
+        "a long stretch of Python without tensors",
+        "{function} went through very many rounds of loops or calls without an operation on tensors. Capturing is much "
+        "slower than running, so CPython runs the call.",
+        "Do such work outside of the compiled function; with fullgraph=True it is captured all the same.",
+    ),
+    Break(
         "lazy-module",
         "a module whose parameters do not exist yet",
         "{type} makes its parameters on the first call, so that call runs without being compiled.",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -124,6 +126,66 @@ def abandoned_generator() -> Any:
     return log
 
 
+COUNTING = """
+def count():
+    global a
+    os.getpid()
+    a += 1
+    return a
+
+def steps():
+    global a
+    yield a
+    a += 1
+    yield a
+"""
+SHARED: dict[str, Any] = {"os": os}
+exec(COUNTING, SHARED)
+
+
+@found
+def globals_made_inside() -> Any:
+    names: dict[str, Any] = {"a": 0, "os": os}
+    exec(COUNTING, names)
+    steps, unstarted = names["steps"](), names["steps"]()
+    log = [names["count"](), next(steps)]
+    os.urandom(1)
+    return log, names["count"](), list(steps), list(unstarted), names["a"]
+
+
+@found
+def globals_written_as_a_dict() -> Any:
+    SHARED["a"] = 5
+    log = [SHARED["count"]()]
+    SHARED["a"] += 10
+    return log, SHARED["count"](), SHARED["a"], len(SHARED)
+
+
+@found
+def file_read_by_native_code() -> Any:
+    with open(__file__) as file:
+        os.getpid()
+        first, second, *rest = file
+        again = list(file)
+    with open(__file__) as file:
+        os.urandom(1)
+        return first, second, len(rest), again, [line for line, _ in zip(file, range(2), strict=False)], max(file) > ""
+
+
+class Mortal:
+    pass
+
+
+@found
+def asked_for_what_is_gone() -> Any:
+    thing = Mortal()
+    os.urandom(1)
+    reference = weakref.ref(thing)
+    there = reference() is thing
+    del thing
+    return there, reference()
+
+
 @pytest.mark.filterwarnings("ignore:stator runs this function eagerly")
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("fn", FOUND)
@@ -190,3 +252,46 @@ def where() -> Any:
 def test_frames_of_the_caller() -> None:
     compiled = stator.compile(where, backend="eager", fullgraph=False)
     assert [compiled(), compiled()] == [(2, 2), (2, 2)]
+
+
+def traced_by_the_program() -> Any:
+    lines = []
+
+    def trace(frame: Any, event: str, arg: Any) -> Any:
+        lines.append((frame.f_code.co_name, event))
+        return trace
+
+    def traced(x: int) -> int:
+        y = x + 1
+        return y
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    traced(1)
+    sys.settrace(before)
+    return lines[:5]
+
+
+def objects_counted() -> Any:
+    before = len(gc.get_objects())
+    made = [Mortal() for _ in range(10)]
+    return len(gc.get_objects()) - before < 100, len(made)
+
+
+@pytest.mark.parametrize("fn", [traced_by_the_program, objects_counted])
+def test_watched_interpreter(fn: Callable[[], Any]) -> None:
+    compiled = stator.compile(fn, backend="eager", fullgraph=False)
+    want = fn()
+    assert [compiled(), compiled()] == [want, want]
+
+
+def test_long_run_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stator.eval.machine.MOST_ROUNDS", 1000)
+
+    def work(n: int) -> int:
+        return sum(i for i in range(n)) + n
+
+    for fullgraph, captured in ((False, 0), (True, 1)):
+        stator.reset()
+        assert stator.compile(work, backend="eager", fullgraph=fullgraph)(1100) == work(1100)
+        assert stator.stats()["frames_captured"] == captured

@@ -1,14 +1,15 @@
 """CPython's own tests with breaks allowed: `python -m tests.cpython.breaks_runner [--force N] [--only TEXT] NAME…`.
 
-Each test method runs twice plainly and twice compiled with `fullgraph=False`; the two outcomes (passed, skipped, or type
-and message of the exception) must be the same. A module runs in a process of its own, which is started again after a
-crash or a test that took too long. Prints one JSON object per module: how many tests there are, how many pass plainly,
-how many captured a frame and how many broke, and what differs.
+Each test method runs twice plainly and twice compiled with `fullgraph=False`; the two outcomes (passed, skipped, or
+type and message of the exception) must be the same. A module runs in a process of its own, which is started again after
+a crash or a test that took too long. Prints one JSON object per module: how many tests there are, how many pass
+plainly, how many captured a frame and how many broke, what went wrong unseen by the program, and what differs.
 """
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import re
@@ -98,14 +99,15 @@ def compiled(method: Any) -> Any:
     return stator.compile(method, backend="eager", fullgraph=False)
 
 
-def compared(case: unittest.TestCase) -> dict[str, Any]:
-    """What a test did; "different" is there if it did not come out the same both ways."""
+def compared(case: unittest.TestCase, half: Callable[[], None]) -> dict[str, Any]:
+    """What a test did; "different" is there if it did not come out the same both ways. `half` is called in between."""
     import stator
 
     if not hasattr(getattr(case, case._testMethodName), "__code__"):
         return {}
     again = type(case)(case._testMethodName)
     plain = outcome(case, lambda method: method)
+    half()
     stator.reset()
     broken = outcome(again, compiled)
     figures = stator.stats()
@@ -124,8 +126,8 @@ def mistakes() -> list[str]:
     """What went wrong inside stator itself, without being seen by the program."""
     from stator.report.events import events
 
-    caught = [event for kind in ("break", "skip") for event in events(kind) if event.fields.get("break_id") == "internal"]
-    return sorted({event.fields.get("reason") or event.fields.get("text", "") for event in [*caught, *events("error")]})
+    caught = [event for event in events() if event.fields.get("break_id") == "internal" or event.kind == "error"]
+    return sorted({event.fields.get("reason") or event.fields.get("text", "") for event in caught})
 
 
 def child(module: str, fd: int, done: list[str], only: str, force: str) -> None:
@@ -140,7 +142,12 @@ def child(module: str, fd: int, done: list[str], only: str, force: str) -> None:
             os.write(fd, json.dumps(record).encode() + b"\n")
 
     def late(signum: int, frame: Any) -> None:
+        faulthandler.dump_traceback()
         os._exit(SLOW)
+
+    def half() -> None:
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        emit({"half": round(time.process_time() - began, 2)})
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (8 << 30, 8 << 30))
@@ -159,7 +166,7 @@ def child(module: str, fd: int, done: list[str], only: str, force: str) -> None:
         signal.signal(signal.SIGPROF, late)
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
         began = time.process_time()
-        record = compared(case)
+        record = compared(case, half)
         signal.setitimer(signal.ITIMER_PROF, 0)
         emit({"end": name, **record, "seconds": round(time.process_time() - began, 2)})
     emit({"finished": True})
@@ -184,12 +191,10 @@ def run_module(module: str, only: str = "", force: str = "") -> dict[str, Any]:
         done += started
         if lines and "finished" in lines[-1]:
             return record
-        for name in started[-1:]:
-            if name not in ended:
-                record["different"][name] = {
-                    "compiled": "too slow" if status == SLOW else f"crash {status}",
-                    "text": errors[-6000:],
-                }
+        if lines and "end" not in lines[-1] and started:
+            half = "compiled" if "half" in lines[-1] else "plain"
+            what = f"too slow (plain: {lines[-1].get('half')} s)" if status == SLOW else f"crash {status}"
+            record["different"][started[-1]] = {half: what, "text": errors[-6000:]}
         if len(done) == before:
             record["different"]["module"] = {"compiled": f"crash {status}", "text": errors[-6000:]}
             return record

@@ -41,6 +41,7 @@ class Emitter:
         self._names: dict[str, Slot] = {}
         self._constants: dict[int, Slot] = {}
         self._namespace: dict[str, Any] = {}
+        self._uses: dict[str, int] = {}  # how often a name was wanted
         self._owners: dict[int, object] = {}
         self._tuples: dict[str, object] = {}
         self._met: set[int] = set()
@@ -79,9 +80,7 @@ class Emitter:
 
     def bind(self, text: str, hint: str) -> Source:
         """Add `name = text`, and give the name."""
-        name, count = hint, 1
-        while name in self._namespace or name in self._names:
-            name, count = f"{hint}_{count}", count + 1
+        name = self._free_name(hint)
         self.raw(f"{name} = {text}")
         self._names[name] = Slot(name)
         return Source(name)
@@ -139,11 +138,13 @@ class Emitter:
         return slot
 
     def _free_name(self, wanted: str) -> str:
-        name, count = wanted, 1
-        while name in self._namespace or name in self._names:
+        count = self._uses.get(wanted, 0)
+        while True:
             count += 1
-            name = f"{wanted}_{count}"
-        return name
+            name = wanted if count == 1 else f"{wanted}_{count}"
+            if name not in self._namespace and name not in self._names:
+                self._uses[wanted] = count
+                return name
 
     def _pin_names_in(self, text: str) -> None:
         for name in re.findall(r"[A-Za-z_]\w*", text):

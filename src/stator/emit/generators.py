@@ -12,6 +12,7 @@ from stator.code import resume
 from stator.code.resume import Layout
 
 from .plan import CannotRebuild, Const, Heap, Plan, piece, tuple_of
+from .recipes_functions import globals_of
 
 
 @lru_cache(256)
@@ -64,7 +65,7 @@ def build_generator(obj: Any, solid: type, heap: Heap) -> Plan:
     layout = Layout(slots, tuple(value is not UNBOUND for value in stack), handles)
     state = [values[slot] for slot in slots] + [handled] * handles + [v for v in reversed(stack) if v is not UNBOUND]
     made = Const(revived_code(code, code.co_filename, unit, layout))
-    source: list[object] = [made, Const(function.__globals__), function.__name__, None]
+    source: list[object] = [made, globals_of(function, heap), function.__name__, None]
     if closure:
         source.append(closure)
     inner = tuple_of(source)

@@ -17,14 +17,8 @@ from .recipes_containers import create
 
 
 def build_function(obj: types.FunctionType, solid: type, heap: Heap) -> Plan:
-    code, namespace, closure = obj.__code__, obj.__globals__, obj.__closure__
-    # Globals are nearly always a module's real dict; for others the caller says whether capture made them.
-    is_made = not atoms.is_module_namespace(namespace) and heap.inside(namespace)
-    space: object = namespace if is_made or heap.resolved(namespace) else Const(namespace)
-    if is_made and namespace.get("__builtins__") is not builtins.__dict__:
-        # A function takes its builtins from the globals when it is made.
-        space = Part(namespace, contents="__builtins__" in namespace)
-    arguments: list[object] = [Const(code), space]
+    code, closure = obj.__code__, obj.__closure__
+    arguments: list[object] = [Const(code), globals_of(obj, heap)]
     if closure:
         arguments += [obj.__name__, obj.__defaults__, closure]
     elif obj.__defaults__ is not None:
@@ -32,8 +26,24 @@ def build_function(obj: types.FunctionType, solid: type, heap: Heap) -> Plan:
     elif obj.__name__ != code.co_name:
         arguments += [obj.__name__]
     make = piece("{0}({1})", Const(types.FunctionType), listing(arguments))
-    fills = [piece(f"{{0}}.{name} = {{1}}", SELF, value) for name, value in _function_attributes(obj, is_made)]
+    attributes = _function_attributes(obj, made_inside(obj.__globals__, heap))
+    fills = [piece(f"{{0}}.{name} = {{1}}", SELF, value) for name, value in attributes]
     return Plan(make, fills)
+
+
+def globals_of(function: types.FunctionType, heap: Heap) -> object:
+    """What stands for the globals where a function with them is made."""
+    namespace = function.__globals__
+    is_made = made_inside(namespace, heap)
+    if is_made and namespace.get("__builtins__") is not builtins.__dict__:
+        # A function takes its builtins from the globals when it is made.
+        return Part(namespace, contents="__builtins__" in namespace)
+    return namespace if is_made or heap.resolved(namespace) else Const(namespace)
+
+
+def made_inside(namespace: dict[str, Any], heap: Heap) -> bool:
+    """Globals are nearly always a module's real dict; for others the caller says whether capture made them."""
+    return not atoms.is_module_namespace(namespace) and heap.inside(namespace)
 
 
 def _function_attributes(obj: types.FunctionType, is_made: bool) -> Iterable[tuple[str, object]]:

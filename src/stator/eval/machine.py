@@ -17,6 +17,8 @@ from stator.eval.opcodes import OPCODES
 from stator.eval.settling import settling_ops
 from stator.frame import RERAISED, RETURN, UNBOUND, Frame, Raised
 
+MOST_ROUNDS = 100_000  # of loops, and frames started, without an operation on tensors
+
 _infos: dict[int, CodeInfo] = {}  # by address, for as long as the code object lives
 
 
@@ -132,6 +134,7 @@ class Machine:
         frame.path = ()
         self.place(frame, frame.outer)
         try:
+            went_round(frame)
             return self.activate(frame)
         except Exception:
             if frame.steps:
@@ -145,6 +148,8 @@ class Machine:
             frame.direct = frame.function is self.root and frame.generator is None
             return
         frame.direct = frame.function is outer.called and frame.generator is None and outer.direct
+        if id(frame.globals) in self.world.inside_namespaces:  # what goes on would have the globals of this capture
+            frame.direct = False
         if frame.direct:
             outer.called = None
             outer.started += 1
@@ -217,6 +222,8 @@ def run(frame: Frame, unit: int, ops: list[Op]) -> Any:
                 if jump is None:
                     unit = following
                 elif jump >= 0:
+                    if jump <= unit:
+                        went_round(frame)
                     unit = jump
                 else:
                     return leave(frame)
@@ -229,6 +236,16 @@ def run(frame: Frame, unit: int, ops: list[Op]) -> Any:
         except Exception:
             frame.steps = steps
             raise
+
+
+def went_round(frame: Frame) -> None:
+    """One more round of a loop: a capture that gets nowhere is given up."""
+    world = frame.world
+    world.rounds += 1
+    if world.rounds > MOST_ROUNDS:
+        world.rounds = 0
+        if world.impatient():
+            raise world.refuse("long-run", function=frame.code.co_qualname)
 
 
 def leave(frame: Frame) -> Any:

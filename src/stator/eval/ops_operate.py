@@ -157,6 +157,8 @@ def get_iter(f: Frame, arg: Any) -> None:
 
 @op("FOR_ITER")
 def for_iter(f: Frame, target: int) -> int | None:
+    if f.world.streams:
+        f.world.leave_streams(f.stack[-1:])
     value = run_native(next, f.stack[-1], END)
     if value is END:
         del f.stack[-1]

@@ -6,6 +6,7 @@ import functools
 import os
 import re
 import types
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from stator import _frames
@@ -13,6 +14,7 @@ from stator._frames import FAILED
 from stator._frames import native as run_native
 from stator.frame import RAISED, Frame
 from stator.native import policy
+from stator.native.held import check_referent
 from stator.native.receivers import check_bases, check_cache, check_called, check_receiver, unbound
 from stator.native.rows import OUTSIDE_METHODS, OVERRIDES, STANDINS, Caller, method_row
 from stator.world.door import by_identity, is_free
@@ -47,12 +49,28 @@ def call_python(host: Host, f: Frame, function: Any, args: list[Any], kwargs: di
     f.called = function if f.tail == f.lasti else None
     if host.hollow:
         settle_arguments(host, function, args, kwargs)
+    if host.streams and type(function) is not Function and not only_handles(function):
+        host.leave_streams([*args, *(kwargs or {}).values()])
     if host.audit is not None:
         host.audit.check(function, args)
     result = _frames.native_apply(function, tuple(args), kwargs) if kwargs else run_native(function, *args)
     if result is FAILED:
         raise RAISED
     return result
+
+
+HANDLING = frozenset({isinstance, issubclass, type, id, hash, callable, hasattr, getattr, setattr, repr, print, super})
+MOVING = frozenset(
+    {"append", "appendleft", "insert", "add", "discard", "remove", "count", "index", "get", "setdefault", "pop",
+     "__setitem__", "__getitem__", "__contains__", "__getattribute__", "__setattr__", "__init__", "__new__"}
+)  # fmt: skip
+
+
+def only_handles(function: Any) -> bool:
+    """Whether a C function looks at no contents of its arguments."""
+    if type(function) in HASHED_BY_IDENTITY or isinstance(function, type):
+        return function in HANDLING or (not isinstance(function, type) and function.__name__ in MOVING)
+    return type(function) is Builtin and function.__name__ in MOVING
 
 
 def settle_arguments(host: World, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> None:
@@ -156,6 +174,8 @@ def call_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[st
     method = _frames.type_lookup(type(obj), "__call__")
     if type(method) is Function:
         return host.call(f, method, [obj, *args], kwargs)
+    if isinstance(obj, weakref.ref):
+        check_referent(host, f, obj)
     if type(obj) is LruCache:
         check_cache(host, obj)
     else:

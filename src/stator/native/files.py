@@ -38,7 +38,7 @@ def guard_file(host: Host, name: str) -> bool:
     """Guard that the file is the one it is now, unchanged; False if it is none that could be."""
     try:
         now = os.stat(name)
-    except OSError:
+    except (OSError, ValueError):
         return False
     if not stat.S_ISREG(now.st_mode):
         return False

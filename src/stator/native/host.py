@@ -90,6 +90,8 @@ class Host(ImportingWorld):
             return self.operate_array(f, function, args)
         if function is operator.contains and id(args[1]) in self.records:
             self.identities.matters(type(args[1]))
+        if self.streams and function in ITEM_OPERATORS:
+            self.leave_streams(args[:1])
         result = run_native(function, *args)
         if result is FAILED:
             raise RAISED
@@ -118,6 +120,8 @@ class Host(ImportingWorld):
 
     def whole(self, value: Any) -> Any:
         """A value as native code may iterate it."""
+        if self.streams:
+            self.leave_streams((value,))
         return value
 
     def unpackable(self, f: Frame, value: Any) -> Any:

@@ -87,7 +87,7 @@ PURE_MODULES = frozenset(
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("builtins", "open"): "native-effect",
     ("builtins", "input"): "native-effect",
-    ("builtins", "breakpoint"): "native-effect",
+    ("builtins", "breakpoint"): "interpreter-watched",
     ("sys", "getrecursionlimit"): "run",
     ("sys", "getsizeof"): "run",
     ("sys", "getrefcount"): "run",

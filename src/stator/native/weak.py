@@ -7,7 +7,8 @@ from typing import Any
 
 from stator import _frames
 from stator.frame import Frame
-from stator.native.callers import call_python
+from stator.native.callers import CALLERS, call_c_object, call_python
+from stator.native.held import check_referent
 from stator.native.host import Host
 from stator.native.rows import standin
 
@@ -29,3 +30,11 @@ def stand_reference(host: Host, f: Frame, function: Any, args: list[Any], kwargs
     if len(args) > index and args[index] is not None:
         args = [*args[:index], observed(args[index]), *args[index + 1 :]]
     return call_python(host, f, function, args, kwargs)
+
+
+def call_reference(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: Any) -> Any:
+    check_referent(host, f, obj)
+    return call_c_object(host, f, obj, args, kwargs)
+
+
+CALLERS[id(weakref.ref)] = call_reference

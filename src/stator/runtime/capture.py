@@ -165,6 +165,7 @@ class ResumedCall(Call):
 
     def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         host.lazy = True
+        host.carried = self.values
         entered: list[Any] = []
         for i, value in enumerate(self.values):
             is_cell = type(value) is types.CellType
@@ -282,6 +283,7 @@ class Capture:
         self.from_data = False  # whether it had such that only data tells
         if not options.fullgraph:
             self.host.varying = learned
+            self.host.patient = False
         self.host.recorder.no_leaves = NewLeaf in watched
         self.host.light_paths, self.host.whole_paths = learned.light, learned.whole
         self.host.locks_break = not locks.LOCK_TYPES.isdisjoint(watched)

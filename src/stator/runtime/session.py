@@ -30,7 +30,7 @@ from stator.runtime.tracebacks import OWN_FILES
 
 MOST_CAPTURES = 32  # times the recompile limit, counting entries that were dropped since
 MOST_PLACES = 4  # tries to find a place for a break at which everything can be rebuilt
-WATCHED = "interpreter-watched"  # the program would see what stator does: it keeps out of the call
+UNBROKEN = {"interpreter-watched": True, "long-run": False}  # CPython runs the call; whether also all frames below it
 _log = logging.getLogger(__name__)
 SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()
 _entry.set_step_runner(_frames.below)
@@ -241,9 +241,9 @@ class Cache:
     def until_break(self, capture: Capture, error: StatorError) -> Entry:
         """Capture again, up to the instruction that cannot be; CPython runs what has no such place."""
         known, call = error.report(), capture.call
-        if error.break_id == WATCHED:
+        if error.break_id in UNBROKEN:
             events.emit("skip", code=call.code, **known)
-            return capture.eager(alone=True)
+            return capture.eager(alone=UNBROKEN[error.break_id])
         constants = capture.options.dynamic is False
         place = self.place_before(capture, capture.unmade) if capture.unmade else capture.place()
         for _ in range(MOST_PLACES):

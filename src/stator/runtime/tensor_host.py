@@ -95,6 +95,9 @@ class TensorHost(Host):
         assert compiler is not None
         compiler.values["_is_compiling_flag"] = compiler.before["_is_compiling_flag"] = True
 
+    def impatient(self) -> bool:
+        return not self.patient and not any(node.op.startswith("call") for node in self.recorder.graph.nodes)
+
     def function_enters(self, f: Frame, function: Any) -> bool:
         self.registries.note(f.globals)
         excluded.check(self, function)
@@ -227,7 +230,7 @@ class TensorHost(Host):
     def whole(self, value: Any) -> Any:
         if type(value) is TracedTensor:
             return self.recorder.call(torch.Tensor.unbind, (value,), {})
-        return value
+        return super().whole(value)
 
     def unpackable(self, f: Frame, value: Any) -> Any:
         return self.whole(value)

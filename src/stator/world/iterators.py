@@ -93,7 +93,10 @@ def enter_generator(world: World, obj: Any, path: Path) -> Any:
 def refuse_sequence(world: World, obj: Any, path: Path) -> Any:
     """Native code could read or advance it without anybody noticing."""
     cls = type(obj)
-    if issubclass(cls, io.IOBase) or obj is sys.stdout or obj is sys.stderr:
+    if obj is sys.stdout or obj is sys.stderr:
+        return enter_opaque(world, obj, path)
+    if issubclass(cls, io.IOBase):
+        world.streams[id(obj)] = obj
         return enter_opaque(world, obj, path)
     break_id = "outside-iterator" if _frames.type_lookup(cls, "__next__") is not UNBOUND else "outside-type"
     raise world.refuse(break_id, f"{cls.__module__}.{cls.__qualname__} from outside", type=cls.__name__)

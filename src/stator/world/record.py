@@ -159,4 +159,29 @@ class Namespace:
         return moved
 
 
+class ShadowedNamespace(Namespace):
+    """The namespace of a dict that had come in as a container before it was used as globals: both are one."""
+
+    __slots__ = ()
+
+    def __init__(self, world: World, record: Record) -> None:
+        super().__init__(world, record.obj, record.obj, record.path, by_attribute=False)
+        self.values = world.settled(record.inner)
+        self.full = True
+
+    def set(self, name: Any, value: Any) -> None:
+        self.world.settled(value)
+        if value is UNBOUND:
+            self.values.pop(name, None)
+        else:
+            self.values[name] = value
+
+    def expose(self) -> dict[Any, Any]:
+        return self.values
+
+    def changes(self) -> list[tuple[Any, Any]]:
+        """None: they are those of the container."""
+        return []
+
+
 Importer = Callable[["World", Any, "Path"], Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import types
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Any
 
 from stator import _entry, _frames
@@ -24,7 +24,7 @@ from stator.world.door import IMPORTERS, importer_for
 from stator.world.hollow import ROWS as HOLLOW
 from stator.world.hollow import Hollow
 from stator.world.hollow_calls import HollowCalls as HollowCalls  # registers its rows
-from stator.world.record import Namespace, Record
+from stator.world.record import Namespace, Record, ShadowedNamespace
 from stator.world.types import TypeInfo
 
 OWN_FOLDER = os.path.dirname(_frames.__file__) + os.sep
@@ -58,10 +58,14 @@ class World:
         self.shadow_fields: dict[int, tuple[Any, dict[Any, Any]]] = {}  # shadow -> (it, its attributes as imported)
         self.class_writes: dict[tuple[int, str], list[Any]] = {}
         self.caller_handles: Any = None  # the exception being handled where the compiled function was called
+        self.carried: tuple[Any, ...] = ()  # what came over the break behind which the capture starts
         self.lazy = False  # whether values may be Lazy
+        self.rounds = 0  # of loops, and frames started, since the machine last looked
+        self.patient = True  # whether a capture may last for as long as the program does
         self.breakable = 0  # instructions counted by eval/forced.py
         self.hollow: dict[int, Hollow] = {}  # by identity of the inner object
         self.beneath: dict[int, tuple[Any, Path, Any]] = {}  # what hollow iterators go over: (object, path, which)
+        self.streams: dict[int, Any] = {}  # outside files: native code that gets one may read it
         self.varying: Container[Any] = frozenset()  # what a session has learned of values that differ
         self.light_paths: Container[Path] = frozenset()  # containers to be hollow although they are small
         self.whole_paths: Container[Path] = frozenset()  # containers and iterators that must not be hollow
@@ -95,6 +99,10 @@ class World:
         """The error with the place where the program is."""
         error.stack = error.stack or tuple(self.stack())
         return error
+
+    def impatient(self) -> bool:
+        """Whether a capture that has lasted long should be given up."""
+        return not self.patient
 
     # ---- the door -------------------------------------------------------------------------------
 
@@ -151,6 +159,13 @@ class World:
         """Native code is about to see registers."""
         for hollow in list(self.hollow.values()):
             self.settled(hollow.inner)
+
+    def leave_streams(self, values: Iterable[Any]) -> None:
+        """Native code is about to get these: it must not read outside files, which cannot be undone."""
+        for value in values:
+            if id(value) in self.streams:
+                name = type(value).__name__
+                raise self.refuse("outside-iterator", f"{name} from outside, which native code may read", type=name)
 
     def is_reachable(self, obj: Any) -> bool:
         """Whether the program has got hold of an outside object."""
@@ -310,7 +325,12 @@ class World:
         if namespace is None:
             if id(real) in self.inside_namespaces:
                 return None
-            namespace = self.namespaces[id(real)] = Namespace(self, real, real, paths.const(real), by_attribute=False)
+            record = self.records.get(id(real))
+            if record is None or record.inner is real:
+                namespace = Namespace(self, real, real, paths.const(real), by_attribute=False)
+            else:
+                namespace = ShadowedNamespace(self, record)
+            self.namespaces[id(real)] = namespace
         return namespace
 
     def namespace_get(self, real: dict[Any, Any], name: str) -> Any:
