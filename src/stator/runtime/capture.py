@@ -54,6 +54,7 @@ from stator.runtime import (  # noqa: F401 - rows
     caches,
     checkpointing,
     torch_standins,
+    transforms,
 )
 from stator.runtime.assemble import Assembly, Rerun
 from stator.runtime.compiling import compiling
