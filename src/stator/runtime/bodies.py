@@ -38,6 +38,7 @@ class Captured:
     taken: list[Any]
     outputs: list[Meta]  # of the tensors in its result
     owned: list[bool]  # by output: the body made its memory
+    shared: bool  # two of them have the same memory
 
 
 def flatten(host: Any, value: Any, name: str) -> tuple[list[Any], Any]:
@@ -53,7 +54,7 @@ def check_containers(host: Any, value: Any, name: str) -> None:
     if kind is TracedTensor or (kind not in SUPPORTED_NODES and not is_named_tuple(kind)):
         return
     if kind not in CONTAINERS and not is_named_tuple(kind):
-        raise host.refuse("autograd", f"{name}: a {kind.__qualname__} among arguments or results", function=name)
+        raise host.refuse("higher-order", f"{name}: a {kind.__qualname__} among arguments or results", function=name)
     for item in value.values() if isinstance(value, dict) else value:
         check_containers(host, item, name)
 
@@ -95,12 +96,13 @@ def capture(
         made = tensors_of(results)
         owned = [sub.owns(one._storage) for one in made]
         metas = [one._meta for one in made]
+        shared = len({id(one._storage) for one in made}) < len(made)
         sub.note(made)
         nodes = sub.finish(list(made))
         kept = [node for node in recorder.kept if node.target not in QUIET]
     del given, inside_args, inside_kwargs, found, made
     if footprint.changed():
-        raise host.refuse("autograd", f"{name}: the function changes something outside of it", function=name)
+        raise host.refuse("higher-order", f"{name}: the function changes something outside of it", function=name)
     body = Body(
         run=compile_source(sub.graph),
         graph=sub.graph,
@@ -110,7 +112,7 @@ def capture(
         random=any(not is_write(node) for node in kept),
     )
     del results
-    return Captured(body, [taken(host, sub, node, name) for node in nodes], metas, owned)
+    return Captured(body, [taken(host, sub, node, name) for node in nodes], metas, owned, shared)
 
 
 QUIET = frozenset({*SETTERS, *ENTER, *LEAVE.values()})
@@ -134,7 +136,7 @@ def own(sub: SubGraph, index: int, outer: TracedTensor, inner: Inner) -> TracedT
 def check_results(host: Any, name: str, results: Sequence[Any]) -> None:
     odd = next((type(one) for one in results if type(one) is not TracedTensor and type(one) not in CONSTANTS), None)
     if odd is not None:
-        raise host.refuse("autograd", f"{name}: the function returns a {odd.__qualname__}", function=name)
+        raise host.refuse("higher-order", f"{name}: the function returns a {odd.__qualname__}", function=name)
 
 
 def taken(host: Any, sub: SubGraph, node: Any, name: str) -> Any:
@@ -146,7 +148,7 @@ def taken(host: Any, sub: SubGraph, node: Any, name: str) -> Any:
     if found is None:
         found = next((traced for traced in host.recorder.alive() if traced._node is node), None)
     if found is None:
-        raise host.refuse("autograd", f"{name}: the function uses a value that is gone", function=name)
+        raise host.refuse("higher-order", f"{name}: the function uses a value that is gone", function=name)
     return found
 
 
@@ -186,5 +188,5 @@ def record(host: Any, name: str, call: Callable[..., Any], given: Sequence[Any],
         raise host.located(error) from None
     result = found.structure
     if any(leaf is not TENSOR and type(leaf) not in CONSTANTS for leaf in result.leaves):
-        raise host.refuse("autograd", f"{name}: its result holds more than tensors", function=name)
+        raise host.refuse("higher-order", f"{name}: its result holds more than tensors", function=name)
     return result.fill(made)

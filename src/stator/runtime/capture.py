@@ -53,6 +53,7 @@ from stator.runtime import (  # noqa: F401 - rows
     autograd_function,
     caches,
     checkpointing,
+    control_flow,
     torch_standins,
     transforms,
 )

@@ -47,12 +47,12 @@ def batch_dims(host: Any, in_dims: Any, args: tuple[Any, ...], func: Any) -> lis
     found = batching._broadcast_to_and_flatten(in_dims, spec) if isinstance(in_dims, (int, tuple)) and args else None
     if found is None or not all(map(fits, leaves, found)):
         batching._process_batched_inputs(in_dims, args, func)  # raises
-        raise host.refuse("autograd", "vmap: arguments that do not fit", function="vmap")
+        raise host.refuse("higher-order", "vmap: arguments that do not fit", function="vmap")
     dims = [None if dim is None else dim % len(leaf._meta.size) for leaf, dim in zip(leaves, found, strict=True)]
     sizes = [leaf._meta.size[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None]
     if not sizes or any(size != sizes[0] for size in sizes[1:]):
         batching._validate_and_get_batch_size(dims, leaves)
-        raise host.refuse("autograd", "vmap: sizes that do not fit", function="vmap")
+        raise host.refuse("higher-order", "vmap: sizes that do not fit", function="vmap")
     return dims
 
 
@@ -177,7 +177,7 @@ def call_vjp(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[s
 
     captured = capture_recorded(host, f, "vjp", func, primals, {}, inner)
     if captured.body.random:
-        raise host.refuse("autograd", "vjp of a function that draws random numbers", function="vjp")
+        raise host.refuse("higher-order", "vjp of a function that draws random numbers", function="vjp")
     value, *aux = record(host, "vjp", call, (primals,), [captured])
     return value, Pullback(captured, primals, options), *aux
 
@@ -185,7 +185,7 @@ def call_vjp(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[s
 def call_pullback(host: Any, f: Frame, pullback: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """The gradients for cotangents."""
     if kwargs and any(value is not None for value in kwargs.values()):
-        raise host.refuse("autograd", "vjp with options of its own", function="vjp")
+        raise host.refuse("higher-order", "vjp with options of its own", function="vjp")
     options = pullback.options
 
     def call(body: Any, primals: Any, cotangents: Any) -> Any:
@@ -201,7 +201,7 @@ def call_linearize(host: Any, f: Frame, function: Any, args: list[Any], kwargs: 
     flatten(host, primals, "linearize")
     captured = capture(host, f, "linearize", func, primals, {}, undifferentiated)
     if captured.body.random or kwargs:
-        raise host.refuse("autograd", "linearize of a function that draws random numbers", function="linearize")
+        raise host.refuse("higher-order", "linearize of a function that draws random numbers", function="linearize")
     value = record(host, "linearize", lambda body, primals: body(*primals), (primals,), [captured])
     return value, Pushforward(captured, primals, {})
 
@@ -209,7 +209,7 @@ def call_linearize(host: Any, f: Frame, function: Any, args: list[Any], kwargs: 
 def call_pushforward(host: Any, f: Frame, linear: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """The tangents of the value."""
     if kwargs:
-        raise host.refuse("autograd", "linearize: keyword arguments", function="linearize")
+        raise host.refuse("higher-order", "linearize: keyword arguments", function="linearize")
 
     def call(body: Any, primals: Any, tangents: Any) -> Any:
         return eager_transforms.jvp(body, primals, tangents)[1]
@@ -229,7 +229,7 @@ def call_jvp(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[s
     func, primals, tangents = names.pop("func"), names.pop("primals"), names.pop("tangents")
     flatten(host, (primals, tangents, names), "jvp")
     if not isinstance(primals, tuple):
-        raise host.refuse("autograd", "jvp: primals that are no tuple", function="jvp")
+        raise host.refuse("higher-order", "jvp: primals that are no tuple", function="jvp")
 
     def call(body: Any, primals: Any, tangents: Any) -> Any:
         return function(body, primals, tangents, **names)

@@ -482,13 +482,13 @@ class Recorder:
                 self.readings.writers.add(node)
         if plan.single is not None:
             node.meta.value = plan.result
-            return self.new(plan.single, node, self._memory())
+            return self.new(plan.single, node, self.memory())
         for index, meta in plan.updates:
             self.update(tensors[index], meta)
         node.meta.value = plan.result if type(plan.result) is not Same else New(tensors[plan.result.index]._meta)
         return self._result(plan.result, node, tensors, [])
 
-    def _memory(self) -> Storage:
+    def memory(self) -> Storage:
         """The memory of a new tensor."""
         storage = Storage()
         if self.sub is not None:
@@ -522,7 +522,7 @@ class Recorder:
         elif what.twin is not None:
             storage = made[what.twin]._storage
         else:
-            storage = self._memory()
+            storage = self.memory()
         traced = self.new(what.meta, node, storage)
         node.meta.value = what
         if what.view is not None:
