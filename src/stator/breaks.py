@@ -156,6 +156,12 @@ _ROWS = (
         "Do it outside of the compiled function; gradients flow through compiled code.",
     ),
     Break(
+        "higher-order",
+        "a function given to an operator or transform that cannot be a graph of its own",
+        "{function} takes functions as graphs of their own: tensors in, new tensors out, and nothing else changes.",
+        "Return new tensors of the same kind on every way, and keep prints, writes and branches on data out of there.",
+    ),
+    Break(
         "random-state",
         "random state that cannot be recorded",
         "{function} reads or changes the state of a random generator outside of the graph.",

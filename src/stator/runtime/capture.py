@@ -53,7 +53,9 @@ from stator.runtime import (  # noqa: F401 - rows
     autograd_function,
     caches,
     checkpointing,
+    control_flow,
     torch_standins,
+    transforms,
 )
 from stator.runtime.assemble import Assembly, Rerun
 from stator.runtime.compiling import compiling

@@ -128,7 +128,7 @@ def call_in_graph(host: Any, f: Frame, function: Any, mark: Mark, args: list[Any
     if default_device() is not None:
         raise host.refuse("opaque-call", f"{name} runs under a default device", function=name)
     target = Target(Opaque(function), "call_function", function, function.__name__)
-    target.opaque = True
+    target.opaque = target.unique = True
     try:
         return host.recorder.record(target, tuple(args), kwargs)
     except Unsupported as error:

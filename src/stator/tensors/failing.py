@@ -25,6 +25,8 @@ def may_fail(node: fx.Node) -> bool:
     """Whether the data of its inputs decides if this node raises."""
     if node.target in _ITEMS:
         return _has_nodes(node.args[1])
+    if getattr(node.target, "may_fail", False):  # graphs inside of this one
+        return True
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     if _DIVISIONS.search(name):
         made = getattr(node.meta, "value", None)

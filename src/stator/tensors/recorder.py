@@ -46,7 +46,7 @@ from stator.tensors.readings import Readings
 from stator.tensors.rows import is_metadata
 from stator.tensors.scalars import ARITHMETIC, Scalars
 from stator.tensors.signals import DataDependent, HiddenNumber, NotLeaf, UnsupportedOp, describe
-from stator.tensors.subgraph import SubGraph
+from stator.tensors.subgraph import SubGraph, left_its_graph
 from stator.tensors.targets import KINDS, Target, as_operator, safe_name, target_of, unbind
 from stator.tensors.traced import Storage, TracedTensor, current, make, make_view
 
@@ -396,7 +396,7 @@ class Recorder:
         named, named_nodes = lower(kwargs, found) if kwargs else (None, {})
         state = read_state()
         key = (target.func, state, self._flags, named, *keys)
-        plan = None if target.opaque else memo.plans.get(key)
+        plan = None if target.unique else memo.plans.get(key)
         if plan is None:
             plan = self._plan(target, args, kwargs, found, key, state)
         made = self._apply(target, plan, state, tuple(nodes), named_nodes, found)
@@ -416,7 +416,7 @@ class Recorder:
         """What a call does that is not in the memo; what knows symbols of this capture is remembered for it only."""
         symbolic = self.symbols is not None and _is_symbolic(key)
         plans = self.symbols.plans if symbolic and self.symbols is not None else memo.plans
-        known: Plan | None = None if target.opaque else plans.get(key)
+        known: Plan | None = None if target.unique else plans.get(key)
         if known is None and counting.counts(target.func, args, kwargs) and (symbols := self.follow()) is not None:
             made = counting.plan(target.func, args, symbols, state)
             if made is not None:
@@ -434,7 +434,7 @@ class Recorder:
                     known = plan_of(target.func, args, kwargs, found, state, self.symbols, self.symbolic_mode)
             if target.opaque:
                 return replace(known, pure=False, silent=False)
-            if known.bindings:
+            if known.bindings or target.unique:
                 return known
             if symbolic:
                 plans[key] = known
@@ -463,8 +463,11 @@ class Recorder:
         if state != self.state.now:
             self.state.go_to(state)
         if self.sub is not None:
+            self.sub.note(tensors)
             args, kwargs = self.sub.adopt(args), self.sub.adopt(kwargs)
             self._check_inner(target, plan, tensors)
+        elif any(traced._node.graph is not self.graph for traced in tensors):
+            raise left_its_graph()
         if self.symbols is not None and self.symbols.assertions:
             self.write_checks()
         node = self.nodes.add(target.op, target.target, args, kwargs, target.name)
@@ -479,13 +482,13 @@ class Recorder:
                 self.readings.writers.add(node)
         if plan.single is not None:
             node.meta.value = plan.result
-            return self.new(plan.single, node, self._memory())
+            return self.new(plan.single, node, self.memory())
         for index, meta in plan.updates:
             self.update(tensors[index], meta)
         node.meta.value = plan.result if type(plan.result) is not Same else New(tensors[plan.result.index]._meta)
         return self._result(plan.result, node, tensors, [])
 
-    def _memory(self) -> Storage:
+    def memory(self) -> Storage:
         """The memory of a new tensor."""
         storage = Storage()
         if self.sub is not None:
@@ -498,7 +501,7 @@ class Recorder:
         for index in {*plan.mutated, *(index for index, _ in plan.updates)}:
             storage = tensors[index]._storage
             if not self.sub.owns(storage):
-                raise UnsupportedOp(describe(target.func), "a write to a tensor that backward did not make", "autograd")
+                raise UnsupportedOp(describe(target.func), self.sub.why, "autograd")
             self.sub.written.append(storage)
 
     def _result(self, what: Any, node: Any, tensors: list[TracedTensor], made: list[TracedTensor]) -> Any:
@@ -519,7 +522,7 @@ class Recorder:
         elif what.twin is not None:
             storage = made[what.twin]._storage
         else:
-            storage = self._memory()
+            storage = self.memory()
         traced = self.new(what.meta, node, storage)
         node.meta.value = what
         if what.view is not None:
@@ -586,6 +589,8 @@ class Recorder:
         """Closes the graph with these traced tensors as outputs, and cleans it up."""
         self.write_checks()
         self.state.finish()
+        if any(traced._node.graph is not self.graph for traced in outputs):
+            raise left_its_graph()
         failing = {node for node in self.graph.nodes if node.op.startswith("call") and may_fail(node)}
         failing |= self._takers_of_data()
         mutated = self.mutated

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,10 +14,15 @@ from stator.tensors.meta import Meta, meta_of
 from stator.tensors.modes import GraphState
 from stator.tensors.nodes import NodeWriter
 from stator.tensors.plan import New
+from stator.tensors.signals import UnsupportedOp
 from stator.tensors.traced import Storage, TracedTensor
 
 if TYPE_CHECKING:
     from stator.tensors.recorder import Recorder
+
+
+def left_its_graph() -> UnsupportedOp:
+    return UnsupportedOp("a tensor", "it left the function that a transform or a branch was made of", "tensor-escaped")
 
 
 class SubGraph:
@@ -30,6 +36,9 @@ class SubGraph:
         self.storages: list[Storage] = []  # memory made by this graph
         self.written: list[Storage] = []  # memory it writes to
         self._fixed: set[fx.Node] = set()  # inputs that stay, used or not
+        self.around: set[fx.Graph] = {recorder.graph, *(recorder.sub.around if recorder.sub is not None else ())}
+        self.outer: dict[fx.Node, TracedTensor] = {}  # tensors of the graphs around it that it uses
+        self.why = "a write to a tensor that backward did not make"  # what it must not do
 
     def __enter__(self) -> SubGraph:
         recorder = self.recorder
@@ -43,19 +52,29 @@ class SubGraph:
         recorder = self.recorder
         recorder.graph, recorder.nodes, recorder.kept, recorder.state, recorder.numbers, recorder.sub = self._outer
 
-    def input(self, name: str, meta: Meta) -> TracedTensor:
-        """A tensor that the graph is given, which has memory of its own."""
+    def input(self, name: str, meta: Meta, owned: bool = True) -> TracedTensor:
+        """A tensor that the graph is given, which has memory of its own; it may be written to where that is owned."""
         node = self.nodes.placeholder(name)
         node.meta.value = New(meta)
         self._fixed.add(node)
         storage = Storage()
-        self.storages.append(storage)
+        if owned:
+            self.storages.append(storage)
         return self.recorder.new(meta, node, storage)
+
+    def note(self, tensors: Iterable[TracedTensor]) -> None:
+        """Tensors that the graph uses: those of the graphs around it are remembered."""
+        for traced in tensors:
+            node = traced._node
+            if node.graph is not self.graph:
+                self.outer[node] = traced
 
     def inside(self, node: fx.Node) -> fx.Node:
         """A node of this graph that stands for one of a graph around it."""
         if node.graph is self.graph:
             return node
+        if node.graph not in self.around:
+            raise left_its_graph()
         found = self.lifted.get(node)
         if found is None:
             found = self.lifted[node] = self.nodes.placeholder(node.name)

@@ -27,7 +27,19 @@ Handler = Callable[["Recorder", tuple[Any, ...], dict[str, Any]], Any]
 class Target:
     """How one callable is recorded: FX op and target, and what propagation runs."""
 
-    __slots__ = ("factory", "func", "general", "handler", "name", "op", "opaque", "operator", "reflected", "target")
+    __slots__ = (
+        "factory",
+        "func",
+        "general",
+        "handler",
+        "name",
+        "op",
+        "opaque",
+        "operator",
+        "reflected",
+        "target",
+        "unique",
+    )
 
     def __init__(self, func: Any, op: str, target: Any, name: str, handler: Handler | None = None) -> None:
         self.func = func
@@ -39,7 +51,8 @@ class Target:
         self.reflected = False
         self.factory = False  # takes the default device
         self.general = False  # not only for tensors: an operator
-        self.opaque = False  # a function of the user: nothing is known about it, and nothing remembered
+        self.opaque = False  # a function of the user: nothing is known about it
+        self.unique = False  # made for one call: nothing is remembered
 
 
 def safe_name(name: str) -> str:

@@ -1,0 +1,110 @@
+"""`torch.cond`, `while_loop` and their kin inside a captured program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch._higher_order_ops.while_loop import while_loop
+
+import stator
+from stator.errors import Unsupported
+from tests.harness import check
+
+weight = torch.randn(4, 4, requires_grad=True)
+layer = nn.Linear(4, 4)
+PROGRAMS: list[Callable[..., Any]] = []
+
+
+def program(function: Callable[..., Any]) -> Callable[..., Any]:
+    PROGRAMS.append(function)
+    return function
+
+
+@program
+def closures(x: Any) -> Any:
+    twice, total = x * 2, x.sum()
+    return torch.cond(total > 0, lambda: (twice @ weight).relu() + total, lambda: (x @ weight) - 1)
+
+
+@program
+def nested(x: Any) -> Any:
+    def yes(a: Any) -> Any:
+        return torch.cond(a.mean() > 0.1, torch.sin, torch.cos, (a,))
+
+    return torch.cond(pred=x.sum() > 0, true_fn=yes, false_fn=lambda a: a - 1, operands=[x])
+
+
+@program
+def structures(x: Any) -> Any:
+    found = torch.cond(
+        x.sum(), lambda a: {"k": (a + 1, a * 2), "n": 3}, lambda a: {"k": (a - 1, a * 3), "n": 3}, (x * 2,)
+    )
+    return found["k"][0] * found["n"]
+
+
+@program
+def after_each_other(x: Any) -> Any:
+    y = torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+    return torch.cond(y.sum() > 0, torch.exp, torch.neg, (y,))
+
+
+@program
+def known_condition(x: Any) -> Any:
+    return torch.cond(x.shape[0] > 2, lambda a: a + 1, lambda a: a, (x,))
+
+
+@program
+def random_numbers(x: Any) -> Any:
+    return torch.cond(x.sum() > 0, lambda a: a + torch.rand(3, 4), lambda a: a - torch.randn(3, 4), (x,))
+
+
+@program
+def loop(x: Any) -> Any:
+    with torch.no_grad():
+        return while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, layer(a) + a * 2), (torch.tensor(0), x))
+
+
+def both_ways() -> list[tuple[Any, ...]]:
+    """Inputs for which the conditions hold, and do not."""
+    return [((sign * torch.rand(3, 4)).requires_grad_(),) for sign in (1, -1)]
+
+
+@pytest.mark.parametrize("function", PROGRAMS)
+def test_program(function: Any) -> None:
+    check(function, vary=both_ways(), backward=True, tolerance=1e-5, expect_graphs=1)
+
+
+class Choice(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Any) -> Any:
+        return torch.cond(x.sum() > 0, self.first, self.second, (x,)) * 2
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_modules(backend: str) -> None:
+    check(Choice(), vary=both_ways(), backward=True, tolerance=1e-5, backend=backend, strides=False, expect_graphs=1)
+
+
+REFUSED: dict[str, Callable[..., Any]] = {
+    "true branch is float32[4]": lambda x: torch.cond(x.sum() > 0, lambda a: a.sum(0), lambda a: a.sum(1), (x,)),
+    "returns an argument": lambda x: torch.cond(x.sum() > 0, lambda a: a, lambda a: a + 1, (x,)),
+    "return different things": lambda x: torch.cond(x.sum() > 0, lambda a: (a + 1,), lambda a: [a + 1], (x,)),
+    "did not make": lambda x: torch.cond(x.sum() > 0, lambda a: a.add_(1) + 1, lambda a: a + 1, (x,)),
+    "what the body gives": lambda x: while_loop(lambda a: a.sum() < 3, lambda a: (a.double(),), (x,)),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_refused(words: str) -> None:
+    compiled = stator.compile(REFUSED[words], backend="eager", fullgraph=True)
+    with pytest.raises(Unsupported) as error:
+        compiled(torch.rand(3, 4))
+    assert error.value.break_id == "higher-order" or "did not make" in words
+    assert words in str(error.value)
