@@ -29,6 +29,12 @@ ROWS: dict[int, Recipe] = {
 _KNOWN = WHOLE.keys() | ROWS.keys()
 
 
+def register_whole(cls: type, recipe: Recipe) -> None:
+    """Objects of this very class are rebuilt by this recipe alone."""
+    WHOLE[id(cls)] = recipe
+    _KNOWN.add(id(cls))
+
+
 def plan_for(obj: object, heap: Heap) -> Plan:
     """The plan that rebuilds obj; raises CannotRebuild."""
     solid = raw.solid_base(type(obj), _KNOWN)

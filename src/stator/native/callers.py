@@ -121,6 +121,8 @@ def decided(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[s
     """What the policy table says."""
     decision = policy.decide(function)
     if decision == "run":
+        if host.recorder is not None and host.recorder.has_arrays:
+            host.check_arguments(function, args)
         return call_python(host, f, function, args, kwargs)
     if decision == "frames":
         return call_framed(host, f, function, args, kwargs)

@@ -76,6 +76,9 @@ class Host(ImportingWorld):
         if not may_run(self, function) and _frames.watch_function(function):
             self.watched_functions.append(function)
 
+    def check_arguments(self, function: Any, args: list[Any]) -> None:
+        """Set by the tensor side: refuses what C code cannot be given."""
+
     def for_native(self, value: Any) -> Any:
         """A value that C code asked for, as it may see it."""
         return value

@@ -83,6 +83,14 @@ PURE_MODULES = frozenset(
     ]
 )
 
+# Those among them that work on objects through their methods, and functions that read the memory of an object.
+PASSES_OBJECTS = frozenset(
+    ["builtins", "_operator", "operator", "itertools", "functools", "_functools", "collections", "_collections",
+     "_collections_abc", "_heapq", "heapq", "_bisect", "bisect", "_weakref", "weakref", "_abc", "abc", "types", "copy",
+     "math", "cmath", "numbers", "typing", "_typing", "enum"]
+)  # fmt: skip
+READS_MEMORY = frozenset({"bytes", "bytearray", "memoryview", "from_bytes", "join"})
+
 # Functions of those and other modules that need a decision of their own: (module, name) -> break id, or "run".
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("builtins", "open"): "native-effect",

@@ -7,6 +7,7 @@ Small arrays from outside are copied, guarded by what they hold; a tensor made o
 
 from __future__ import annotations
 
+import operator
 import sys
 import types
 import warnings
@@ -24,11 +25,14 @@ from stator.errors import Again
 from stator.eval.settling import SERVED
 from stator.frame import RAISED, Frame, throw
 from stator.guards import path as paths
-from stator.guards.check import EQ, TYPE_IS
+from stator.guards.check import EQ, IS, TYPE_IS
 from stator.native.callers import CALLERS, call_builtin, call_python
 from stator.native.rows import STANDINS, standin
+from stator.runtime import traced_arrays
 from stator.runtime.symbolic_host import decayed
 from stator.runtime.tensor_host import TensorHost
+from stator.tensors.array_calls import DTYPES
+from stator.tensors.arrays import TracedArray
 from stator.tensors.traced import TracedTensor
 from stator.world.door import IMPORTERS
 from stator.world.hollow import DECLINED, Hollow
@@ -107,10 +111,21 @@ def call_numpy(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict
     named = {name: decayed(host, arg, seen) for name, arg in (kwargs or {}).items()}
     if is_plain(list(given)) and is_plain(named):
         return run(host, f, function, given, named)
+    known = NAMES.get(id(function)) or name_of_method(function)
+    if known is not None and traced_arrays.holds([*given, named]):
+        return traced_arrays.call_function(host, f, function, known, list(given), named)
+    if known in traced_arrays.OF_TENSORS and type(given[0]) is TracedTensor:
+        return traced_arrays.of_tensor(host, f, known, list(given), named)
     name = f"numpy.{getattr(function, '__name__', 'function')}"
     traced = any(type(arg) is TracedTensor for arg in (*given, *named.values()))
     break_id, what = ("tensor-numpy", "a tensor") if traced else ("native-unknown", "something else than numbers")
     raise host.refuse(break_id, f"{name} of {what}", function=name)
+
+
+def name_of_method(function: Any) -> str | None:
+    """`add.reduce`: a method of a ufunc."""
+    owner = getattr(function, "__self__", None)
+    return f"{owner.__name__}.{function.__name__}" if isinstance(owner, np.ufunc) else None
 
 
 def call_finfo(host: Any, f: Frame, cls: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
@@ -154,6 +169,8 @@ def operate(host: Any, f: Frame, function: Any, args: tuple[Any, ...]) -> Any:
     """An operator with an array or a numpy scalar among its operands."""
     if all(map(is_plain, args)):
         return run(host, f, function, args, {})
+    if traced_arrays.holds(list(args)):
+        return traced_arrays.operate(host, f, function, args)
     result = run_native(function, *args)
     if result is FAILED:
         raise RAISED
@@ -170,11 +187,36 @@ def contents(array: Any) -> Any:
 
 def enter_array(world: Any, obj: Any, path: Any) -> Any:
     """A small array that owns its memory: a copy, guarded by its contents."""
+    if is_input(world, obj, path):
+        return enter_input(world, obj, path)
     inner = None if path in world.whole_paths else empty_copy(obj)
     if inner is None:
         return refuse_sequence(world, obj, path)
     record = world.register(obj, path, inner)
     fill_array(world, record)
+    return inner
+
+
+def is_input(world: Any, obj: Any, path: Any) -> bool:
+    """Whether an array is an input of the graph: an argument is, and what changes, is large or a view."""
+    if obj.dtype not in DTYPES or not obj.flags.writeable or type(obj) is not np.ndarray or path in world.whole_paths:
+        return False
+    if any(step < 0 or step % obj.dtype.itemsize for step in obj.strides):
+        return False
+    varies = (path.part("contents", contents), "contents", 0) in world.varying
+    return is_argument(path) or varies or obj.nbytes > LARGEST_COPY or obj.base is not None
+
+
+def enter_input(world: Any, obj: Any, path: Any) -> TracedArray:
+    """Guarded as a tensor with its memory is."""
+    world.guards.add(path, TYPE_IS, np.ndarray, world.origin())
+    with world.recorder.paused():
+        real = torch.from_numpy(obj)
+    traced = world.enter(real, path.part("from_numpy", torch.from_numpy))
+    inner = TracedArray(traced, np.ndarray)
+    world.register(obj, path, inner)
+    world.array_inputs.append((obj, path, real))
+    world.identities.matters(np.ndarray)
     return inner
 
 
@@ -208,7 +250,7 @@ class HollowArray(Hollow):
 
 
 def hollow_array(world: Any, obj: Any, path: Any) -> Hollow | None:
-    inner = None if path in world.whole_paths else empty_copy(obj)
+    inner = None if path in world.whole_paths or is_input(world, obj, path) else empty_copy(obj)
     if inner is None:
         return None
     world.guards.add(path, TYPE_IS, np.ndarray, world.origin())
@@ -294,6 +336,8 @@ def holds_arrays(value: Any) -> bool:
 
 def make_tensor(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """A tensor of an array made during capture is a constant of the graph, copied in each run."""
+    if args and traced_arrays.holds(args[:1]):
+        return traced_arrays.make_tensor(host, f, function, args, kwargs or {})
     if not args or not holds_arrays(args[0]) or not is_plain(args[0]):
         return host.record(f, function, args, kwargs)
     name = f"torch.{function.__name__}"
@@ -351,11 +395,41 @@ def check_memory(host: Any, outputs: Iterable[Any]) -> None:
     if host.lent or host.arrays:
         notice_writes(host)
     written = [host.recorder.tensor(name) for name in host.recorder.mutated]
+    if written and host.array_inputs:
+        check_inputs(host)
     for record in host.arrays:
         if record.path in host.dirty and host.recorder.inputs:
             raise Again(record.path)
         if written and (is_argument(record.path) or any(overlap(record.obj, tensor) for tensor in written)):
             raise Again(record.path)
+
+
+def check_inputs(host: Any) -> None:
+    """Inputs of a graph that writes to some, arrays among them, must not be the same memory in parts."""
+    inputs = [tensor for name in host.recorder.inputs if type(tensor := host.recorder.tensor(name)) is not torch.SymInt]
+    if len(inputs) < 2:
+        return
+    arrays = {id(real): (obj, path) for obj, path, real in host.array_inputs}
+    for tensor in inputs:
+        obj, path = arrays.get(id(tensor), (None, None))
+        if obj is not None:
+            if obj.base is not None:
+                raise Again(path)
+            host.guards.add(path.part("base", BASE), IS, None, None)
+        else:
+            with host.recorder.paused():
+                owned = owns_memory(tensor)
+            if not owned:
+                raise Again(next(iter(arrays.values()))[1])
+            host.guards.add(host.records[id(tensor)].path.part("owns memory", owns_memory), EQ, True, None)
+
+
+def owns_memory(tensor: Any) -> bool:
+    """Whether the memory of a tensor is torch's own, so that no array of numpy began with it."""
+    return bool(tensor.untyped_storage().resizable())
+
+
+BASE = None if np is None else operator.attrgetter("base")
 
 
 def is_argument(path: Any) -> bool:
@@ -383,17 +457,21 @@ def give_back(host: Any) -> None:
 def numpy_members() -> list[Any]:
     """What may run: the public functions and classes of numpy, numpy.linalg and numpy.fft."""
     found = []
-    for module in (np, np.linalg, np.fft):
+    for module, prefix in MODULES.items():
         for name, member in list(vars(module).items()):  # not getattr: that would import more of numpy
             home = str(getattr(member, "__module__", None) or "numpy")
             if name.startswith("_") or name in EXCLUDED or home.split(".")[0] != "numpy":
                 continue
             if not isinstance(member, type) or issubclass(member, (np.generic, np.dtype)):
                 found.append(member)
+                if id(member) not in NAMES or name == getattr(member, "__name__", None):  # some have several
+                    NAMES[id(member)] = prefix + name
     return found
 
 
+MODULES: dict[Any, str] = {} if np is None else {np: "", np.linalg: "linalg.", np.fft: "fft."}
 ARRAY_TYPES: frozenset[Any] = frozenset()
+NAMES: dict[int, str] = {}  # by id of a function: where it is in numpy
 KNOWN: set[int] = set()
 
 
@@ -402,7 +480,7 @@ def register() -> None:
     global ARRAY_TYPES
     scalars = {kind for kind in np.sctypeDict.values() if not issubclass(kind, (np.object_, np.void))}
     ARRAY_TYPES = frozenset({np.ndarray, *scalars})
-    TensorHost.array_types = ARRAY_TYPES
+    TensorHost.array_types = ARRAY_TYPES | {TracedArray}
     TensorHost.operate_array = operate  # type: ignore[method-assign,assignment]
     for member in numpy_members():
         KNOWN.add(id(member))

@@ -20,6 +20,7 @@ from stator.guards import path as paths
 from stator.guards.check import LEN, NO_HOOKS, TENSOR
 from stator.guards.path import Path
 from stator.guards.tensor_spec import TensorSpec
+from stator.native import policy
 from stator.native.attribute_rows import READERS, WRITERS
 from stator.native.callers import CALLERS, call_python
 from stator.native.host import Host
@@ -36,6 +37,7 @@ from stator.shapes.policy import Policy
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.shapes.symbols import Symbols
 from stator.tensors import values
+from stator.tensors.arrays import TracedArray, rows
 from stator.tensors.recorder import Recorder
 from stator.tensors.signals import DataDependent, NotLeaf
 from stator.tensors.traced import TracedTensor
@@ -86,6 +88,7 @@ class TensorHost(Host):
         self.arrays: list[Any] = []  # records of outside arrays whose contents have entered
         self.dirty: set[Path] = set()  # those that the program wrote to at some time
         self.lent: list[Any] = []  # arrays whose memory a tensor shares
+        self.array_inputs: list[Any] = []  # outside arrays that are graph inputs: array, path, tensor
         self.cached: dict[Any, Any] = {}  # (id of an lru_cache, key of a call) -> what it holds for the program
         self.registries = Registries()
         self.regions = Regions(self.seen)
@@ -192,6 +195,12 @@ class TensorHost(Host):
     def for_native(self, value: Any) -> Any:
         return value if not self.has_symbols() else symbolic_host.decayed(self, value, {})
 
+    def check_arguments(self, function: Any, args: list[Any]) -> None:
+        """C code that looks into memory would find none in an array of the graph."""
+        home = policy.home(function)
+        if (home[0] not in policy.PASSES_OBJECTS or home[1] in policy.READS_MEMORY) and TracedArray in map(type, args):
+            raise self.refuse("tensor-numpy", "C code that reads an array", function=".".join(home))
+
     def where(self) -> Any:
         """The user's stack for a node, formatted only when somebody reads it."""
         return Stack(_frames.top_frame())
@@ -208,13 +217,15 @@ class TensorHost(Host):
 
     def class_of(self, obj: Any) -> type:
         kind = type(obj)
-        return obj._stands_for if kind is TracedTensor else symbolic_host.STANDS_FOR.get(kind, kind)
+        return obj._stands_for if kind in STAND_INS else symbolic_host.STANDS_FOR.get(kind, kind)
 
     def may_hold(self, hooks: Any) -> bool:
         """Whether there may be hooks in a dict: it has some, or the program knows it and may have added some."""
         return bool(hooks) or id(hooks) in self.records
 
     def truth_of(self, value: Any) -> Any:
+        if type(value) is TracedArray and value._tensor._meta.size.numel() == 1:
+            value = value._tensor
         if type(value) in assumptions.CONDITIONS:
             f = _frames.top_frame()
             wanted = assumptions.wanted(self, f, value)
@@ -230,6 +241,8 @@ class TensorHost(Host):
     def whole(self, value: Any) -> Any:
         if type(value) is TracedTensor:
             return self.recorder.call(torch.Tensor.unbind, (value,), {})
+        if type(value) is TracedArray and value.sizes:
+            return rows(value)
         return super().whole(value)
 
     def unpackable(self, f: Frame, value: Any) -> Any:
@@ -311,14 +324,20 @@ def name_of(path: Path) -> str:
 
 def convert(rule: Any, otherwise: Any, host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """A call that makes a number of its argument: of a tensor, one that the graph gives."""
-    if len(args) != 1 or kwargs or type(args[0]) is not TracedTensor:
+    if len(args) != 1 or kwargs or type(args[0]) not in STAND_INS:
         return otherwise(host, f, function, args, kwargs)
+    given = args[0]
+    if type(given) is TracedArray:
+        if given.sizes:
+            raise host.refuse("tensor-numpy", "an array with dimensions as a number", function=function.__name__)
+        given = given._tensor
     try:
-        return rule(host.recorder, args[0])
+        return rule(host.recorder, given)
     except Unsupported as error:
         raise host.located(error) from None
 
 
+STAND_INS = frozenset({TracedTensor, TracedArray})
 CONVERSIONS: dict[Any, Any] = {
     int: values.int_of,
     float: values.float_of,

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import fx
 
+from stator.tensors.array_calls import array_call
 from stator.tensors.plan import New
 
 # By name: indices out of range, matrices that cannot be decomposed, probabilities that are none.
@@ -23,6 +24,8 @@ _OWN = ("torch", "_operator", "stator.tensors", "stator.shapes")
 
 def may_fail(node: fx.Node) -> bool:
     """Whether the data of its inputs decides if this node raises."""
+    if node.target is array_call:
+        return True
     if node.target in _ITEMS:
         return _has_nodes(node.args[1])
     if getattr(node.target, "may_fail", False):  # graphs inside of this one

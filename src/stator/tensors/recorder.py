@@ -22,6 +22,7 @@ from stator.shapes.symbols import Symbols
 from stator.tensors import attributes, bindings, counting, data, finish, indexing, inputs
 from stator.tensors import data_dependent as data_dependent  # registers its rows
 from stator.tensors import gradients as gradients
+from stator.tensors.array_calls import array_call, array_call_once
 from stator.tensors.checks import assert_holds
 from stator.tensors.failing import may_fail, may_run_twice
 from stator.tensors.fakes import WatchingMode, make_fake, own_mode
@@ -112,6 +113,7 @@ class Recorder:
         self._outer: Recorder | None = None
         self.symbols: Symbols | None = None
         self.has_floats = False
+        self.has_arrays = False  # some tensors are the memory of arrays of numpy
         self.readings = Readings(self)
         self.is_outside: Callable[[Any], bool] = lambda tensor: True  # no input of stator's own making
         self.read_number: Callable[[TracedTensor], Any] = lambda traced: None  # a symbolic float, where it can be one
@@ -597,6 +599,9 @@ class Recorder:
         written = mutated and (self.fallible or not self.follows_data)
         if (failing or self.fallible) and not written and all(map(may_run_twice, self.kept)):
             self.repeatable = not any(self._inputs.metas[name].inference for name in mutated)
+        if not self.repeatable:
+            for node in self.graph.find_nodes(op="call_function", target=array_call):
+                node.target = array_call_once
         self.random = any(node.target is not assert_holds for node in self.kept)
         module = finish.close(self.graph, [traced._node for traced in outputs], self.kept | failing)
         self._inputs.keep({node.name for node in self.graph.find_nodes(op="placeholder")})

@@ -1,0 +1,408 @@
+"""Arrays of numpy whose memory is a tensor of the graph, and the recording of what numpy does to them.
+
+What a call does to sizes, types, memory and identity is found by running numpy on example arrays of the same layout:
+once on arrays that cannot be written to, once on others with other contents. Both must come to the same.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from stator.shapes.scalar import number
+from stator.tensors.array_calls import DTYPES, FACTS, NUMPY_DTYPES, SCALAR, array_call, function_of, np, traced_call
+from stator.tensors.fakes import make_fake, own_mode
+from stator.tensors.meta import Meta, SymbolicMeta, intern
+from stator.tensors.modes import read_state
+from stator.tensors.plan import Constant, Group, New, Plan, Same
+from stator.tensors.signals import DataDependent, OpFailed, UnsupportedOp
+from stator.tensors.targets import Target, register
+from stator.tensors.traced import TracedTensor
+
+if TYPE_CHECKING:
+    from stator.tensors.recorder import Recorder
+
+
+class TracedArray:
+    """Stands for an array, or for a scalar of numpy, whose data are a tensor of the graph."""
+
+    __slots__ = ("__weakref__", "_recorder", "_stands_for", "_tensor")
+
+    def __init__(self, tensor: TracedTensor, stands_for: type) -> None:
+        self._tensor = tensor
+        self._stands_for = stands_for
+        self._recorder = tensor._recorder
+        self._recorder.has_arrays = True
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return self._stands_for
+
+    @property
+    def is_scalar(self) -> bool:
+        return self._stands_for is not np.ndarray
+
+    @property
+    def sizes(self) -> tuple[Any, ...]:
+        return tuple(self._tensor._meta.size)
+
+    def __len__(self) -> int:
+        if not self.sizes:
+            kind = self._stands_for.__name__
+            raise TypeError(f"object of type '{kind}' has no len()" if self.is_scalar else "len() of unsized object")
+        return int(number(self.sizes[0]))
+
+    def __iter__(self) -> Any:
+        return iter(rows(self))
+
+    def __hash__(self) -> int:
+        if self.is_scalar:
+            raise DataDependent("hash")
+        raise TypeError("unhashable type: 'numpy.ndarray'")
+
+
+def rows(array: TracedArray) -> list[Any]:
+    """What a loop over an array gives."""
+    if not array.sizes:
+        raise TypeError("'numpy.float64' object is not iterable" if array.is_scalar else "iteration over a 0-d array")
+    return [record_call(array._recorder, "operator:getitem", (array, i), {}) for i in range(len(array))]
+
+
+def _by_operator(function: Any, reflected: bool) -> Callable[..., Any]:
+    def operate(self: Any, *others: Any) -> Any:
+        operands = (*others, self) if reflected else (self, *others)
+        return record_call(self._recorder, f"operator:{function.__name__}", operands, {})
+
+    return operate
+
+
+def _refuse(name: str) -> Callable[..., Any]:
+    def refuse(self: Any, *args: Any) -> Any:
+        raise DataDependent(f"ndarray.{name}", "", "data-dependent-branch" if name == "__bool__" else None)
+
+    return refuse
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor"):
+    _function = getattr(operator, f"__{_name}__")
+    setattr(TracedArray, f"__{_name}__", _by_operator(_function, False))
+    setattr(TracedArray, f"__r{_name}__", _by_operator(_function, True))
+for _name in ("lt", "le", "eq", "ne", "ge", "gt", "neg", "pos", "abs", "invert", "getitem", "setitem"):
+    setattr(TracedArray, f"__{_name}__", _by_operator(getattr(operator, f"__{_name}__"), False))
+for _name in (
+    "bool", "int", "float", "complex", "index", "contains", "repr", "str", "format", "bytes", "array", "reduce_ex",
+    "round", "trunc", "floor", "ceil", "divmod",
+):  # fmt: skip
+    setattr(TracedArray, f"__{_name}__", _refuse(f"__{_name}__"))
+
+
+# ---- into numpy and back ------------------------------------------------------------------------------
+
+
+def array_of(recorder: Recorder, traced: TracedTensor, name: str = "Tensor.numpy") -> TracedArray:
+    """`tensor.numpy()`: an array with the memory of the tensor."""
+    meta = traced._meta
+    odd = meta.requires_grad or meta.conj or meta.neg or meta.device.type != "cpu" or meta.dtype not in NUMPY_DTYPES
+    if odd or recorder.sub is not None:
+        raise UnsupportedOp(name, "a tensor that numpy cannot have as it is", "tensor-numpy")
+    return TracedArray(recorder.call(torch.Tensor.detach, (traced,), {}), np.ndarray)
+
+
+def tensor_of(array: TracedArray) -> TracedTensor:
+    """`torch.from_numpy(array)`: a tensor with the memory of the array."""
+    made: TracedTensor = array._recorder.call(torch.Tensor.detach, (array._tensor,), {})
+    return made
+
+
+def _static(meta: Meta) -> Meta:
+    """numpy's sizes are numbers: symbolic ones become constants, with a guard."""
+    if type(meta) is SymbolicMeta:
+        size, stride = tuple(map(number, meta.size)), tuple(map(number, meta.stride))
+        return intern((size, stride, number(meta.offset), *meta.key[3:5], False, True, False, False, meta.inference))
+    return meta
+
+
+def _numpy(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 1 or kwargs not in ({}, {"force": False}):
+        raise UnsupportedOp("Tensor.numpy", "with arguments", "tensor-numpy")
+    return array_of(recorder, args[0])
+
+
+if np is not None:
+    register(torch.Tensor.numpy, _numpy)
+
+
+# ---- examples -----------------------------------------------------------------------------------------
+
+
+class Leaves:
+    """The tensors among the arguments of a call, in order, and how numpy sees each."""
+
+    def __init__(self) -> None:
+        self.tensors: list[TracedTensor] = []
+        self.arrays: list[Any] = []  # the TracedArray, or a constant array
+        self.kinds = ""
+
+    def add(self, tensor: TracedTensor, array: Any, is_scalar: bool) -> int:
+        self.tensors.append(tensor)
+        self.arrays.append(array)
+        self.kinds += "s" if is_scalar else "a"
+        return len(self.tensors) - 1
+
+
+class Place(int):
+    """Stands for the i-th tensor among arguments."""
+
+
+def walk(value: Any, leaves: Leaves, constant: Callable[[Any], TracedTensor] | None) -> Any:
+    """The arguments with places for arrays, and torch's dtypes for numpy's."""
+    kind = type(value)
+    if kind is TracedArray:
+        return Place(leaves.add(value._tensor, value, value.is_scalar))
+    if kind in PLAIN:
+        return value
+    if kind is tuple or kind is list:
+        return kind(walk(item, leaves, constant) for item in value)
+    if kind is slice:
+        return slice(*(walk(part, leaves, constant) for part in (value.start, value.stop, value.step)))
+    if kind is dict:
+        return {key: walk(item, leaves, constant) for key, item in value.items()}
+    if kind is torch.Size:
+        return tuple(value)
+    dtype = _dtype(value)
+    if dtype is not None:
+        return dtype
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype in DTYPES and constant is not None:
+        return Place(leaves.add(constant(value), value, isinstance(value, np.generic)))
+    raise UnsupportedOp("numpy", f"an array with a {kind.__name__}", "tensor-numpy")
+
+
+def _dtype(value: Any) -> Any:
+    is_class = type(value) is type and (value in (int, float, complex, bool) or issubclass(value, np.generic))
+    return DTYPES.get(np.dtype(value)) if is_class or isinstance(value, np.dtype) else None
+
+
+PLAIN = frozenset({int, float, complex, bool, str, type(None), type(...)})
+
+
+def put_in(value: Any, leaf: Callable[[int], Any], dtype: Callable[[Any], Any]) -> Any:
+    """The arguments with something at each place."""
+    kind = type(value)
+    if kind is Place:
+        return leaf(int(value))
+    if kind is torch.dtype:
+        return dtype(value)
+    if kind is tuple or kind is list:
+        return kind(put_in(item, leaf, dtype) for item in value)
+    if kind is slice:
+        return slice(*(put_in(part, leaf, dtype) for part in (value.start, value.stop, value.step)))
+    if kind is dict:
+        return {key: put_in(item, leaf, dtype) for key, item in value.items()}
+    return value
+
+
+def example(meta: Meta, is_scalar: bool, turn: int) -> Any:
+    """An array with this layout; the contents depend on the turn, except that indices stay in range."""
+    meta = _static(meta)
+    dtype, size, stride = NUMPY_DTYPES[meta.dtype], tuple(meta.size), meta.stride
+    extent = 1 + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
+    if 0 in size:
+        return np.zeros(size, dtype)
+    if dtype.kind == "b":
+        flat = np.full(extent, bool(turn))
+    elif dtype.kind in "iu":
+        flat = np.zeros(extent, dtype)
+    else:
+        flat = ((np.arange(extent) * (3 + 2 * turn)) % (7 + 4 * turn) + 1).astype(dtype)
+    array = np.ndarray(size, dtype, flat, 0, tuple(step * dtype.itemsize for step in stride))
+    return array[()] if is_scalar else array
+
+
+class Trial:
+    """One run of numpy on examples."""
+
+    def __init__(self, leaves: Leaves, turn: int, written: frozenset[int]) -> None:
+        self.written = written
+        self.given = []
+        for index, (tensor, array) in enumerate(zip(leaves.tensors, leaves.arrays, strict=True)):
+            is_scalar = leaves.kinds[index] == "s"
+            made = example(tensor._meta, is_scalar, turn) if type(array) is TracedArray else array.copy()
+            if type(made) is np.ndarray:
+                made.flags.writeable = bool(turn) or index in written
+            self.given.append(made)
+
+    def run(self, name: str, args: Any, kwargs: Any) -> Any:
+        """What the call does to layout, memory and identity, as a plan says it."""
+        function = function_of(name, np)
+        with np.errstate(all="ignore"), warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            made = function(*put_in(args, self.leaf, self.dtype), **put_in(kwargs, self.leaf, self.dtype))
+        if warned:
+            raise UnsupportedOp(name, "numpy warns", "tensor-numpy")
+        self.made: list[Any] = []
+        return self.described(name, made)
+
+    def leaf(self, index: int) -> Any:
+        return self.given[index]
+
+    def dtype(self, value: Any) -> Any:
+        return NUMPY_DTYPES[value]
+
+    def described(self, name: str, made: Any) -> Any:
+        for index, given in enumerate(self.given):
+            if made is given and type(made) is np.ndarray:
+                return Same(index), np.ndarray
+        if isinstance(made, np.ndarray | np.generic):
+            return self.array(name, made), type(made)
+        if type(made) in (list, tuple) or (isinstance(made, tuple) and hasattr(made, "_fields")):
+            parts = [self.described(name, item) for item in made]
+            return Group(list, tuple(part[0] for part in parts)), (type(made), [part[1] for part in parts])
+        if made is None or name.partition(":")[2] in FACTS or isinstance(made, np.dtype):
+            return Constant(made), None
+        raise DataDependent(name.partition(":")[2] or name)
+
+    def array(self, name: str, made: Any) -> New:
+        kind = type(made)
+        dtype = DTYPES.get(made.dtype)
+        itemsize = made.dtype.itemsize
+        odd = dtype is None or any(step < 0 or step % itemsize for step in made.strides)
+        if odd or (kind is not np.ndarray and not issubclass(kind, np.generic)):
+            raise UnsupportedOp(name, f"torch has no {made.dtype} array with strides {made.strides}", "tensor-numpy")
+        stride = tuple(step // itemsize for step in made.strides)
+        alias = None
+        if kind is np.ndarray:
+            shared = [i for i, given in enumerate(self.given) if np.may_share_memory(made, given)]
+            alias = shared[0] if shared else None
+            lone = not any(np.may_share_memory(made, other) for other in self.made) or alias is not None
+            writeable = made.flags.writeable or (alias is not None and not self.given[alias].flags.writeable)
+            if len(shared) > 1 or not lone or not writeable:
+                raise UnsupportedOp(name, "an array that cannot be written to, or shares memory", "tensor-numpy")
+            self.made.append(made)
+        inference = torch.is_inference_mode_enabled()
+        key = (made.shape, stride, 0, dtype, CPU, False, True, False, False, inference)
+        return New(intern(key), alias=alias)
+
+
+CPU = torch.device("cpu")
+
+
+# ---- recording ----------------------------------------------------------------------------------------
+
+
+def record_call(
+    recorder: Recorder,
+    name: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    written: tuple[Any, ...] = (),
+    constant: Callable[[Any], TracedTensor] | None = None,
+) -> Any:
+    """Records a call of numpy; `written` are the arrays it writes to."""
+    leaves = Leaves()
+    try:
+        given, named = walk(tuple(args), leaves, constant), walk(kwargs, leaves, constant)
+    except TypeError:
+        raise UnsupportedOp(name, "an argument that numpy would look into", "tensor-numpy") from None
+    places = frozenset(i for i, array in enumerate(leaves.arrays) if any(array is one for one in written))
+    if len(places) != len({id(one) for one in written}):
+        raise UnsupportedOp(name, "a write to an array that is no array of the graph", "tensor-numpy")
+    with recorder.paused():
+        result, kinds = _agreed(name, leaves, given, named, places)
+        if type(result) is New and kinds is not np.ndarray:
+            leaves.kinds += SCALAR
+        if recorder.traces:
+            _check_twin(name, leaves, given, named, places, result)
+    for index in places:
+        if type(leaves.arrays[index]) is not TracedArray:
+            raise UnsupportedOp(name, "a write to an array that is a constant of the graph", "tensor-numpy")
+    for alias in _aliases(result):
+        if type(leaves.arrays[alias]) is not TracedArray:
+            raise UnsupportedOp(name, "a view of an array that is a constant", "tensor-numpy")
+    silent = not places and type(result) in (Same, Constant)
+    plan = Plan(result, None, (), tuple(places), not places, silent)
+    nodes = [tensor._node for tensor in leaves.tensors]
+    arguments = (
+        name,
+        leaves.kinds,
+        put_in(given, nodes.__getitem__, _itself),
+        put_in(named, nodes.__getitem__, _itself),
+    )
+    target = Target(array_call, "call_function", array_call, name.partition(":")[2])
+    made = recorder._apply(target, plan, read_state(), arguments, {}, leaves.tensors)
+    return _wrapped(made, result, kinds, leaves)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _aliases(result: Any) -> list[int]:
+    if type(result) is New:
+        return [] if result.alias is None else [result.alias]
+    if type(result) is Same:
+        return [result.index]
+    return [alias for item in result.items for alias in _aliases(item)] if type(result) is Group else []
+
+
+def _agreed(name: str, leaves: Leaves, args: Any, kwargs: Any, written: frozenset[int]) -> Any:
+    """What two runs on examples have in common: everything, or it depends on data."""
+    try:
+        first, second = (Trial(leaves, turn, written).run(name, args, kwargs) for turn in (0, 1))
+    except (UnsupportedOp, DataDependent):
+        raise
+    except Exception as error:
+        raise OpFailed(error, name.replace(":", ".")) from None
+    if first != second:
+        raise DataDependent(name.partition(":")[2], "", "data-dependent-shape")
+    return second
+
+
+def _wrapped(made: Any, result: Any, kinds: Any, leaves: Leaves) -> Any:
+    """The results as numpy gives them."""
+    if type(result) is Same:
+        return leaves.arrays[result.index]
+    if type(result) is New:
+        return TracedArray(made, kinds)
+    if type(result) is Group:
+        cls, parts = kinds
+        items = [_wrapped(*row, leaves) for row in zip(made, result.items, parts, strict=True)]
+        return cls(*items) if hasattr(cls, "_fields") else cls(items)
+    return made
+
+
+def _check_twin(name: str, leaves: Leaves, args: Any, kwargs: Any, written: frozenset[int], result: Any) -> None:
+    """For backends that trace: torch's numpy must come to the same layout, and share the same memory."""
+    mode = own_mode()
+    made_of: dict[int, Any] = {}
+    fakes = [made_of.setdefault(id(tensor), make_fake(mode, _static(tensor._meta))) for tensor in leaves.tensors]
+    memory = {id(leaves.tensors[i]._storage): id(leaves.tensors[i]) for i in written}
+    if any(memory.get(id(tensor._storage), id(tensor)) != id(tensor) for tensor in leaves.tensors):
+        raise UnsupportedOp(name, "a write to memory that is read in another way", "tensor-numpy")
+    versions = [fake._version for fake in fakes]
+    try:
+        with mode:
+            given = put_in((args, kwargs), fakes.__getitem__, _itself)
+            made = traced_call(name, leaves.kinds, *given)
+    except Exception as error:
+        raise UnsupportedOp(name, f"torch cannot do it: {error}", "tensor-numpy") from None
+    moved = frozenset(i for i, fake in enumerate(fakes) if fake._version != versions[i])
+    if moved != written or not _same(made, result, fakes):
+        raise UnsupportedOp(name, "torch's numpy gives another type or layout, or other memory", "tensor-numpy")
+
+
+def _same(made: Any, result: Any, fakes: list[Any]) -> bool:
+    if type(result) is Group:
+        return len(made) == len(result.items) and all(
+            _same(*row, fakes) for row in zip(made, result.items, strict=True)
+        )
+    if type(result) is not New:
+        return True
+    meta = result.meta
+    alias = [i for i, fake in enumerate(fakes) if made._typed_storage()._cdata == fake._typed_storage()._cdata]
+    wanted = [] if result.alias is None else [result.alias]
+    layout = (tuple(made.shape), made.dtype, made.stride() if made.numel() > 1 else meta.stride)
+    return layout == (tuple(meta.size), meta.dtype, meta.stride) and alias == wanted

@@ -1,0 +1,209 @@
+"""numpy on the memory of tensors: one graph, numpy's own results, memory that stays shared."""
+
+import warnings
+import zlib
+
+import numpy as np
+import pytest
+import torch
+
+import stator
+from tests.harness import check
+
+TABLE = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def write_through(x):
+    view = x.numpy()
+    view[0] = 7
+    view *= 2
+    return x.sum(), torch.as_tensor(view).mean()
+
+
+def write_into_tensor(x):
+    array = x.numpy()
+    before = array.copy()
+    x.add_(1)
+    return before, array, array - before
+
+
+def sort_rows(x):
+    a = x.numpy().copy()
+    a.sort(axis=1)
+    return a, np.argsort(-a.sum(axis=1), kind="stable")
+
+
+def normalise(x):
+    a = x.numpy()
+    mean, std = a.mean(axis=0, keepdims=True), a.std(axis=0)
+    return torch.from_numpy((a - mean) / (std + 1e-6))
+
+
+def two_views(x):
+    a = x.numpy()
+    flat = a.reshape(-1)
+    flat[1] = 5
+    return a, flat, x
+
+
+def with_out(x):
+    a = x.numpy()
+    made = np.zeros_like(a)
+    result = np.add(a, 1, out=made)
+    return result is made, made
+
+
+def several(x):
+    a = x.numpy()
+    first, second = np.split(a, 2, axis=1)
+    return first.sum(), [part * 2 for part in np.meshgrid(first[0], second[1])], np.stack([first, second])
+
+
+def loop(x):
+    total = np.float32(0)
+    for row in x.numpy():
+        total += row.max()
+    return total, len(x.numpy()), [v for v in zip(x.numpy(), range(2), strict=True)]
+
+
+WHOLE = {
+    "scalars and dtypes": lambda x: (x.numpy().sum(), x.numpy().mean(dtype=np.float64), x.numpy().astype(int)),
+    "write through": write_through,
+    "write into the tensor": write_into_tensor,
+    "sort": sort_rows,
+    "normalise": normalise,
+    "two views": two_views,
+    "out": with_out,
+    "several results": several,
+    "loop": loop,
+    "constants of numpy": lambda x: x.numpy() @ TABLE[:3, :2] + np.float64(1.5) + np.arange(2),
+    "mask": lambda x: np.where(x.numpy() > 2, x.numpy(), 0),
+    "masked write": lambda x: masked(x.numpy().copy()),
+    "picked rows": lambda x: x.numpy()[np.array([1, 0])][:, None, ..., 1:],
+    "picked by data": lambda x: x.numpy()[np.argsort(x.numpy()[:, 0])],
+    "attributes": lambda x: (x.numpy().shape, x.numpy().T, x.numpy().ndim, x.numpy().dtype, x.numpy().strides),
+    "classes": lambda x: (type(x.numpy()), isinstance(x.numpy(), np.ndarray), type(x.numpy()[0, 0]).__name__),
+    "of a tensor": lambda x: np.asarray(x) + 1,
+    "reductions": lambda x: (np.add.reduce(x.numpy()), np.linalg.norm(x.numpy()), np.percentile(x.numpy(), 30)),
+    "tensor of a scalar": lambda x: (torch.tensor(x.numpy().mean()), torch.tensor(np.float64(1) + x.numpy().sum())),
+    "number": lambda x: x * float(x.numpy().max()),
+    "facts": lambda x: x.reshape(np.size(x.numpy()), *np.shape(x.numpy()[:1, :1])),
+    "missing attribute": lambda x: hasattr(x.numpy(), "nothing"),
+    "same object": lambda x: (lambda a: (a, a, np.asarray(a) is a))(x.numpy() + 1),
+}
+
+
+def masked(array):
+    array[array > 2] = -1
+    array[0, 1:] += array[1, 1:]
+    return array
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_one_graph(name):
+    check(
+        WHOLE[name], torch.arange(6.0).reshape(2, 3) if name != "several results" else torch.arange(8.0).reshape(2, 4)
+    )
+
+
+def caught(function, x):
+    try:
+        return function(x)
+    except TypeError:
+        return "no"
+
+
+BROKEN = {
+    "memory": lambda x: caught(lambda a: bytes(memoryview(a)), x.numpy()),
+    "checksum": lambda x: caught(zlib.crc32, x.numpy()),
+    "reversed": lambda x: x.numpy()[:, ::-1] + 1,
+    "picked by a mask": lambda x: x.numpy()[x.numpy() > 2],
+    "branch": lambda x: x + 1 if x.numpy().sum() > 3 else x - 1,
+    "strings": lambda x: str(x.numpy().sum()),
+    "objects": lambda x: x.numpy().astype(object),
+    "buffer": lambda x: bytes(memoryview(x.numpy())),
+    "unique": lambda x: np.unique(x.numpy()),
+    "a copy of a tensor": lambda x: np.array(x, dtype=np.float64),
+    "grad": lambda x: (x.clone().requires_grad_() * 2).numpy(),
+    "wrong sizes": lambda x: x.numpy() + np.ones(7),
+    "with a tensor": lambda x: x.numpy() * x,
+    "read only": lambda x: np.broadcast_to(x.numpy(), (2, 2, 3)),
+    "index out of range": lambda x: x.numpy()[5],
+    "counts from data": lambda x: np.repeat(x.numpy(), x.numpy()[0].astype(int), axis=1),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_cannot_be_in_a_graph_runs_in_python(name):
+    check(BROKEN[name], torch.arange(6.0).reshape(2, 3), fullgraph=False, expect_breaks=None, expect_graphs=None)
+
+
+def of_arguments(a, b):
+    a += b.sum()
+    return np.concatenate([a, b]), torch.from_numpy(b) * 2, a
+
+
+def test_arguments_are_inputs():
+    stator.reset()
+    compiled = stator.compile(of_arguments, fullgraph=True, backend="eager")
+    for number in range(3):
+        mine, theirs = np.ones((2, 3)) * number, np.ones((2, 3)) * number
+        other = np.arange(6.0).reshape(2, 3) + number
+        found, expected = compiled(mine, other), of_arguments(theirs, other.copy())
+        assert found[2] is mine and str(found) == str(expected) and np.array_equal(mine, theirs)
+    assert stator.stats()["graphs"] == 1
+    compiled = stator.compile(of_arguments, backend="eager")
+    strange = np.arange(12.0).reshape(4, 3)
+    same = strange.copy()
+    assert str(compiled(strange[:2], strange[1:3])) == str(of_arguments(same[:2], same[1:3]))
+    same = np.ones((2, 3))
+    assert str(compiled(same, same)) == str(of_arguments(*[np.ones((2, 3))] * 2))
+
+
+def test_an_array_and_the_tensor_with_its_memory():
+    def program(a, t):
+        a += 1
+        t *= 2
+        return t.sum()
+
+    compiled = stator.compile(program, backend="eager")
+    for _ in range(2):
+        assert compiled(np.ones(3), torch.ones(3)).item() == 6
+        shared = np.ones(3)
+        assert compiled(shared, torch.from_numpy(shared)).item() == 12
+
+
+def test_warnings_come_from_the_program():
+    def program(x):
+        return np.log(x.numpy())
+
+    compiled = stator.compile(program, fullgraph=True, backend="eager")
+    compiled(torch.ones(2))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert np.isinf(compiled(torch.zeros(2))).all()
+    assert [(str(one.message), one.filename) for one in caught] == [("divide by zero encountered in log", __file__)]
+
+
+def test_changed_global_arrays_are_inputs():
+    kept = np.zeros(3)
+    stator.reset()
+    compiled = stator.compile(lambda x: x + torch.from_numpy(kept * 2), backend="eager")
+    for number in range(4):
+        kept[1] = number
+        assert compiled(torch.zeros(3, dtype=torch.float64))[1].item() == 2 * number
+    assert stator.stats()["graphs"] == 2
+
+
+TRACED = {
+    "arithmetic": lambda x: (x.numpy() * 2 + 1, np.sqrt(np.abs(x.numpy())).sum(axis=0)),
+    "write through": write_through,
+    "two views": two_views,
+    "normalise": normalise,
+    "mask": lambda x: np.where(x.numpy() > 2, x.numpy(), np.float32(0)),
+}
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_backends_that_trace(name):
+    check(TRACED[name], torch.arange(6.0).reshape(2, 3), backend="aot_eager", tolerance=1e-6)
