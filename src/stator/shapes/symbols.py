@@ -6,6 +6,7 @@ import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from stator.shapes.unbacked import RELATIONS, Question, answer, is_condition
 from stator.shapes.unknowns import QUESTIONS, Unknowns
 
 LARGEST = 1 << 62  # ints beyond stay constants
+SHORT = 3  # longer sums are not given to sympy where that can be
 LARGEST_VALUE = 1 << 55  # guesses beyond are no sizes of tensors
 
 
@@ -113,6 +115,18 @@ def _env_class() -> Any:
             return result
 
     return Env
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How a sum of many numbers compares with zero; torch is not asked about it."""
+
+    function: Any
+    difference: Polynomial
+    free_symbols: frozenset[Any]
+
+    def __str__(self) -> str:
+        return f"a sum of {len(self.difference.terms)} numbers is within its bound"
 
 
 class NotKnown(Exception):
@@ -308,8 +322,12 @@ class Symbols:
         asked, opposite = QUESTIONS[function]
         if self._answers.get((asked, difference)) is (not opposite):
             return
-        sides = list(map(self.expr, self.unknowns.sides(difference)))
         self.message = message
+        if is_long(difference) and function is not operator.eq and not self.sizes:
+            self.require(Comparison(function, difference, self.unknowns.symbols_of(difference)))
+            self._note(asked, difference, not opposite)
+            return
+        sides = list(map(self.expr, self.unknowns.sides(difference)))
         if self._narrowed(function, difference):
             self.require(RELATIONS[function](*sides, evaluate=False))
         else:
@@ -581,6 +599,11 @@ class Symbols:
         code = algebra.apply("EQ", [algebra.symbol(operand), code])
         sources = [self.sources[symbol] for symbol in operands if symbol is not operand]
         return Relation((*sources, operand), tuple(code), f"{{{number}}} == {text}")
+
+
+def is_long(number: Number) -> bool:
+    """Whether a number is a sum of so many that sympy takes long."""
+    return type(number) is Polynomial and len(number.terms) > SHORT
 
 
 def _is_special(difference: Polynomial) -> bool:
