@@ -24,6 +24,7 @@ from stator.shapes.unbacked import RELATIONS, Question, answer, is_condition
 from stator.shapes.unknowns import QUESTIONS, Unknowns
 
 LARGEST = 1 << 62  # ints beyond stay constants
+USUAL = 8192  # what compilers may take a size for that only data tells
 SHORT = 3  # longer sums are not given to sympy where that can be
 LARGEST_VALUE = 1 << 55  # guesses beyond are no sizes of tensors
 
@@ -88,6 +89,12 @@ def _env_class() -> Any:
             self.symbol_guard_counter[symbol] = 0
             self.counter["create_symbol"] += 1
             return symbol
+
+        def create_unbacked_symint(self, source: Source | None = None) -> Any:
+            """With a hint for compilers: Inductor does not fuse loops over sizes of which it has none."""
+            made = super().create_unbacked_symint(source)
+            self.var_to_hint_override[made.node.expr] = USUAL
+            return made
 
         def _get_stack_summary(self, is_debug: bool = False, framework_loc: str | None = None) -> tuple[Any, str]:
             return Place(self.origin()), ""
@@ -211,6 +218,8 @@ class Symbols:
         self.env._constrain_range_for_size(symbol, low, high)
         self.sources[symbol] = operand
         self.sizes[symbol] = value
+        if value > 1:
+            self.env.var_to_hint_override[symbol] = value
         return self.unknowns.of(symbol)
 
     def extent(self, size: Any) -> Any:
