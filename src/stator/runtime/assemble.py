@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import operator
 import types
@@ -162,9 +163,13 @@ class Assembly:
         if number.function is None:
             return f"{self.resolve(number.args[0].tensor)}.item()"
         operands = self.operands(number)
-        if len(operands) == 2:
+        if number.function in SIGNS:
             return f"({operands[0]} {SIGNS[number.function]} {operands[1]})"
-        return f"(-{operands[0]})" if number.function is operator.neg else f"abs({operands[0]})"
+        if number.function is operator.neg:
+            return f"(-{operands[0]})"
+        name = number.function.__name__
+        home = "" if hasattr(builtins, name) else "__import__('math')."
+        return f"{home}{name}({', '.join(operands)})"
 
     def operands(self, number: TracedFloat) -> list[str]:
         """What a float is calculated of, as source."""

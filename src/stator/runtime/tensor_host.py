@@ -83,6 +83,7 @@ class TensorHost(Host):
         self.recorder.is_outside = lambda tensor: id(tensor) in self.records
         self.recorder.read_number = self.read_number
         self.floats.whole = self.whole_number
+        self.floats.assume = functools.partial(values.assume, self.recorder)
         self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor
         self.assumed: Any = None  # a traced tensor: whether all is as the program was captured for
         self.arrays: list[Any] = []  # records of outside arrays whose contents have entered

@@ -67,6 +67,7 @@ class Floats:
         self.input = input  # the 0-d tensor of the graph for a float
         self.constants: set[tuple[Path, str, int]] = set()  # floats from outside that were needed as such
         self.whole: Callable[[Any, TracedFloat], Any]  # the int that a function makes of a float from data
+        self.assume: Callable[[Any, TracedFloat], None]  # that a comparison of a float from data with zero holds
         self.refuse: Callable[[], Exception]  # a float that depends on data is needed as a constant
 
     def base(self, source: Path | Reading, value: float) -> TracedFloat:
@@ -190,7 +191,13 @@ def floats_of(args: tuple[Any, ...]) -> Any:
 
 
 # Functions that torch calculates exactly as Python does, so that they may be part of a graph.
-IN_GRAPH = frozenset({operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, abs})
+IN_GRAPH = frozenset(
+    {operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, abs, float, max, min, math.sqrt}
+)
+BEHIND = frozenset({round})  # functions that never fail: the entry function calculates them once the graph has run
+
+
+_FROM_DATA = IN_GRAPH | BEHIND
 
 
 def calculated(function: Any, *args: Any) -> Any:
@@ -198,9 +205,15 @@ def calculated(function: Any, *args: Any) -> Any:
     floats = floats_of(args) if all(type(arg) in NUMBERS for arg in args) else None
     if function is operator.truediv and depends_on_data(args[1]):  # Python raises for zero
         if type(args[1]) is not TracedInt:
-            constant(args[1])
-        args[1].symbols.assume(args[1] != 0)
-    if floats is not None and (function in IN_GRAPH or not any(map(depends_on_data, args))):
+            args[1].floats.assume(torch.ne, args[1])
+        else:
+            args[1].symbols.assume(args[1] != 0)
+    if function is math.sqrt and depends_on_data(args[0]):
+        if type(args[0]) is not TracedInt:
+            args[0].floats.assume(torch.ge, args[0])
+        else:
+            args[0].symbols.suppose(operator.ge, args[0], 0)
+    if floats is not None and (function in _FROM_DATA or not any(map(depends_on_data, args))):
         try:
             value = function(*map(now, args))
         except Exception:

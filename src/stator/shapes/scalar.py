@@ -63,7 +63,18 @@ class TracedInt(torch.SymInt):
         return self.symbols.compute(operator.neg, self)
 
     def __abs__(self) -> Any:
+        if self.symbols.is_unbacked(self):
+            return self.symbols.compute(torch.sym_max, self, -self)
         return self if self >= 0 else -self
+
+    def __invert__(self) -> Any:
+        return -self - 1
+
+    def __divmod__(self, other: Any) -> Any:
+        return (self // other, self % other) if type(other) in INTS else divmod(self.decay(), other)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return (other // self, other % self) if type(other) in INTS else divmod(other, self.decay())
 
     def __round__(self, digits: Any = None) -> Any:
         return self if digits is None else round(self.decay(), digits)
@@ -189,11 +200,31 @@ def _division(name: str) -> None:
     setattr(TracedInt, f"__r{name}__", lambda self, other: _calculated(function, other, self))
 
 
+def _masked(number: Any, mask: int) -> Any:
+    """The lowest bits, also of what is negative."""
+    return number % (mask + 1) if mask & (mask + 1) == 0 else None
+
+
+# Operations on bits that are arithmetic, for a constant on the right.
+MOST_BITS = 32
+_BITS: dict[Any, Any] = {
+    operator.lshift: lambda number, bits: number * (1 << bits),
+    operator.rshift: lambda number, bits: number // (1 << bits),
+    operator.and_: _masked,
+}
+
+
 def _constant(name: str) -> None:
     """Operators whose result is not followed: both sides become constants."""
     function = getattr(operator, name.strip("_"), None) or getattr(operator, name)
 
+    same = _BITS.get(function)
+
     def forward(self: TracedInt, other: Any) -> Any:
+        if same is not None and type(other) is int and 0 <= other < MOST_BITS:
+            made = same(self, other)
+            if made is not None:
+                return made
         return _decayed(function, self, other)
 
     def reflected(self: TracedInt, other: Any) -> Any:
@@ -255,8 +286,8 @@ for _name in ("lshift", "rshift", "and_", "or_", "xor"):
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     _comparison(_name)
 for _name in (
-    "__index__", "__int__", "__float__", "__str__", "__repr__", "__format__", "__invert__", "__divmod__", "__rdivmod__",
-    "__sizeof__", "bit_length", "bit_count", "to_bytes", "as_integer_ratio",
+    "__index__", "__int__", "__float__", "__str__", "__repr__", "__format__", "__sizeof__",
+    "bit_length", "bit_count", "to_bytes", "as_integer_ratio",
 ):  # fmt: skip
     _native(_name)
 for _name in ("and_", "or_"):

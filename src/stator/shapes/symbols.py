@@ -6,6 +6,7 @@ import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,6 +24,8 @@ from stator.shapes.unbacked import RELATIONS, Question, answer, is_condition
 from stator.shapes.unknowns import QUESTIONS, Unknowns
 
 LARGEST = 1 << 62  # ints beyond stay constants
+USUAL = 8192  # what compilers may take a size for that only data tells
+SHORT = 3  # longer sums are not given to sympy where that can be
 LARGEST_VALUE = 1 << 55  # guesses beyond are no sizes of tensors
 
 
@@ -87,6 +90,12 @@ def _env_class() -> Any:
             self.counter["create_symbol"] += 1
             return symbol
 
+        def create_unbacked_symint(self, source: Source | None = None) -> Any:
+            """With a hint for compilers: Inductor does not fuse loops over sizes of which it has none."""
+            made = super().create_unbacked_symint(source)
+            self.var_to_hint_override[made.node.expr] = USUAL
+            return made
+
         def _get_stack_summary(self, is_debug: bool = False, framework_loc: str | None = None) -> tuple[Any, str]:
             return Place(self.origin()), ""
 
@@ -113,6 +122,18 @@ def _env_class() -> Any:
             return result
 
     return Env
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How a sum of many numbers compares with zero; torch is not asked about it."""
+
+    function: Any
+    difference: Polynomial
+    free_symbols: frozenset[Any]
+
+    def __str__(self) -> str:
+        return f"a sum of {len(self.difference.terms)} numbers is within its bound"
 
 
 class NotKnown(Exception):
@@ -198,6 +219,8 @@ class Symbols:
         self.env._constrain_range_for_size(symbol, low, high)
         self.sources[symbol] = operand
         self.sizes[symbol] = value
+        if value > 1:
+            self.env.var_to_hint_override[symbol] = value
         return self.unknowns.of(symbol)
 
     def extent(self, size: Any) -> Any:
@@ -309,8 +332,12 @@ class Symbols:
         asked, opposite = QUESTIONS[function]
         if self._answers.get((asked, difference)) is (not opposite):
             return
-        sides = list(map(self.expr, self.unknowns.sides(difference)))
         self.message = message
+        if is_long(difference) and function is not operator.eq and not self.sizes:
+            self.require(Comparison(function, difference, self.unknowns.symbols_of(difference)))
+            self._note(asked, difference, not opposite)
+            return
+        sides = list(map(self.expr, self.unknowns.sides(difference)))
         if self._narrowed(function, difference):
             self.require(RELATIONS[function](*sides, evaluate=False))
         else:
@@ -591,6 +618,11 @@ class Symbols:
         code = algebra.apply("EQ", [algebra.symbol(operand), code])
         sources = [self.sources[symbol] for symbol in operands if symbol is not operand]
         return Relation((*sources, operand), tuple(code), f"{{{number}}} == {text}")
+
+
+def is_long(number: Number) -> bool:
+    """Whether a number is a sum of so many that sympy takes long."""
+    return type(number) is Polynomial and len(number.terms) > SHORT
 
 
 def _is_special(difference: Polynomial) -> bool:

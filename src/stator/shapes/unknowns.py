@@ -160,6 +160,11 @@ class Unknowns:
             total += c
         return total
 
+    def symbols_of(self, number: Polynomial) -> frozenset[Any]:
+        """The symbols that a number is made of."""
+        found = {index for monomial in number.terms for index in monomial}
+        return frozenset().union(*(self.all[index].expr.free_symbols for index in found))
+
     def at(self, number: Number, values: dict[Any, Any]) -> Any:
         """The value for these values of the symbols."""
         number = self.settled(number)
@@ -262,6 +267,10 @@ class Unknowns:
         """In what exceeds the lower bounds of the unknowns, coefficients of one sign bound the value on one side."""
         if any(self.all[i].low is None for monomial in number.terms for i in monomial):
             return None, None
+        if all(len(monomial) < 2 for monomial in number.terms):  # nothing to multiply out
+            least = sum(c * self.all[m[0]].low if m else c for m, c in number.terms.items())  # type: ignore[operator]
+            signs = [c > 0 for m, c in number.terms.items() if m]
+            return (least if all(signs) else None), (least if not any(signs) else None)
         shifted: dict[Monomial, int] = {}
         for monomial, c in number.terms.items():
             for kept in itertools.product((True, False), repeat=len(monomial)):

@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 from stator.shapes.symbols import NotKnown, Symbols
 from stator.tensors.meta import Meta
 from stator.tensors.modes import State
-from stator.tensors.plan import New, Plan
+from stator.tensors.plan import Group, New, Plan
 from stator.tensors.rules.layout import is_row_major, row_major
 from stator.tensors.rules.table import CPU, Decline, interned, is_ordinary, need
 from stator.tensors.traced import TracedTensor
@@ -47,6 +47,7 @@ def _masked_select(meta: Meta, mask: Meta) -> tuple[Meta, torch.dtype, Layout]:
 COUNTING: dict[Any, Callable[..., tuple[Meta, torch.dtype, Layout]]] = {
     torch.nonzero: _nonzero,
     torch.Tensor.nonzero: _nonzero,
+    torch.where: _nonzero,
     torch.argwhere: _nonzero,
     torch.Tensor.argwhere: _nonzero,
     torch.masked_select: _masked_select,
@@ -55,14 +56,24 @@ COUNTING: dict[Any, Callable[..., tuple[Meta, torch.dtype, Layout]]] = {
 }
 
 
+# Functions that give the same one vector per dimension.
+_APART = frozenset({torch.where, torch.nonzero, torch.Tensor.nonzero})
+
+
 def counts(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether there may be a plan for a call."""
-    if func not in COUNTING or kwargs or not args or any(type(arg) is not TracedTensor for arg in args):
+    if func not in COUNTING or not args or any(type(arg) is not TracedTensor for arg in args):
+        return False
+    if kwargs and (func not in _APART or kwargs not in ({"as_tuple": True}, {"as_tuple": False})):
+        return False
+    if func is torch.where and len(args) > 1:
         return False
     return func is not operator.getitem or args[1]._meta.dtype is torch.bool
 
 
-def plan(func: Any, args: tuple[Any, ...], symbols: Symbols, state: State) -> Plan | None:
+def plan(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], symbols: Symbols, state: State
+) -> Plan | None:
     """The plan of a call, with the symbol that it makes; None if FakeTensor has to be asked."""
     metas = [arg._meta for arg in args]
     if state.autocast is not None or state.inference or not all(map(is_ordinary, metas)):
@@ -75,11 +86,21 @@ def plan(func: Any, args: tuple[Any, ...], symbols: Symbols, state: State) -> Pl
     except (Decline, NotKnown, TypeError):
         return None
     symbol, count = symbols.count(most if type(most) is int else None)
+    if func is torch.where or kwargs.get("as_tuple"):
+        return _apart(len(counted.size), symbol, count, symbols)
     grad = state.grad and metas[0].requires_grad and dtype.is_floating_point
     with symbols.known_only():
         size, stride = layout(count)
         meta = interned(size, stride, 0, (dtype, CPU, grad, not grad, False, False, False), symbols)
     return Plan(New(meta), meta, (), (), True, False, {symbol: _place()})
+
+
+def _apart(rank: int, symbol: Any, count: Any, symbols: Symbols) -> Plan:
+    """One vector of positions for each dimension, one behind the other in memory."""
+    facts = (torch.int64, CPU, False, True, False, False, False)
+    metas = [interned((count,), (1,), i * count, facts, symbols) for i in range(rank)]
+    items = tuple(New(meta, twin=None if i == 0 else 0) for i, meta in enumerate(metas))
+    return Plan(Group(tuple, items), None, (), (), True, False, {symbol: (pytree.SequenceKey(0), *_place())})
 
 
 def _place() -> tuple[Any, ...]:

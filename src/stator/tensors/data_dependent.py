@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from stator.tensors import comparing
+from stator.shapes.scalar import TracedInt
 from stator.tensors.from_data import assembled, constants, is_symbolic
 from stator.tensors.signals import DataDependent
 from stator.tensors.targets import Handler, register, target_of
@@ -86,7 +87,30 @@ def _item(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     return number_of(recorder, *args, **kwargs) if read is None else read
 
 
+def _parts(func: Any) -> Handler:
+    """`chunk` of a size that only data tells: as many parts as asked for, which is assumed to be possible."""
+    target = target_of(func)
+    assert target is not None
+
+    def make(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = dict(zip(("input", "chunks", "dim"), args, strict=False)) | kwargs
+        tensor, count, dim = given.get("input"), given.get("chunks"), given.get("dim", 0)
+        if type(tensor) is TracedTensor and type(count) is int and count > 0 and type(dim) is int:
+            sizes = tensor._meta.size
+            size = sizes[dim] if -len(sizes) <= dim < len(sizes) else None
+            if type(size) is TracedInt and size.symbols.is_unbacked(size):
+                length = (size + (count - 1)) // count
+                last = size - length * (count - 1)
+                size.symbols.assume(last >= 1)
+                return recorder.call(torch.Tensor.split, (tensor, [*[length] * (count - 1), last], dim))
+        return recorder.record(target, args, kwargs)
+
+    return make
+
+
 register(torch.Tensor.new_tensor, _new_tensor)
+for _func in (torch.chunk, torch.Tensor.chunk):
+    register(_func, _parts(_func))
 register(torch.Tensor.item, _item)
 for _owner in (torch, torch.Tensor):
     register(_owner.equal, comparing.equal)

@@ -11,6 +11,7 @@ import torch
 from stator.shapes.expressions import NoForm
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedBool, TracedInt
+from stator.shapes.symbols import is_long
 from stator.tensors.signals import UnsupportedOp, UnsupportedTensor
 from stator.tensors.traced import TracedTensor
 
@@ -30,6 +31,14 @@ PLAIN: frozenset[type] = frozenset(
         types.EllipsisType,
     }
 )
+
+
+def _form(value: Any) -> Any:
+    """A symbolic number or condition as the recorder makes nodes of it."""
+    if type(value) is TracedBool:
+        return value.expr
+    number = value.symbols.unknowns.settled(value.number)
+    return number if is_long(number) else value.expr
 
 
 def lower(value: Any, found: Found) -> Lowered:
@@ -103,7 +112,7 @@ def _generator(value: Any, found: Found) -> Lowered:
 def _traced_int(value: TracedInt | TracedBool, found: Found) -> Lowered:
     """A symbolic int: its expression as key, and nodes that calculate it; a constant if no node can."""
     try:
-        node = value.symbols.node(value.expr)
+        node = value.symbols.node(_form(value))
     except NoForm:
         return lower(value.decay(), found)
     if type(node) is int:

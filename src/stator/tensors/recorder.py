@@ -15,10 +15,11 @@ from torch import fx
 from torch.overrides import TorchFunctionMode
 
 from stator.shapes.expressions import Nodes, fold
+from stator.shapes import polynomial
 from stator.shapes.polynomial import Polynomial
 from stator.shapes.scalar import number
 from stator.shapes.scalar_forms import takes_floats, tensorised, with_tensor
-from stator.shapes.symbols import Symbols
+from stator.shapes.symbols import Comparison, Symbols, is_long
 from stator.tensors import attributes, bindings, counting, data, finish, indexing, inputs
 from stator.tensors import data_dependent as data_dependent  # registers its rows
 from stator.tensors import gradients as gradients
@@ -170,8 +171,25 @@ class Recorder:
     def _number(self, expr: Any) -> Any:
         """The node (or int) for an expression of symbols; NoForm if a graph cannot say it."""
         if expr not in self.numbers:
-            self.numbers[expr] = fold(expr, Nodes(self._symbol, self._calculation))
+            nodes = Nodes(self._symbol, self._calculation)
+            self.numbers[expr] = self._sum(expr) if type(expr) is Polynomial else fold(expr, nodes)
         return self.numbers[expr]
+
+    def _sum(self, number: Polynomial) -> Any:
+        """The node for a long sum, which goes on from the longest part of it that there is."""
+        assert self.symbols is not None
+        terms = sorted(number.terms.items(), key=lambda term: (not term[0], term[0]))  # the newest last, but constants
+        waiting = [terms.pop()]
+        while len(terms) > 1 and Polynomial(dict(terms)) not in self.numbers:
+            waiting.append(terms.pop())
+        unknowns, start = self.symbols.unknowns, Polynomial(dict(terms))
+        node = self.numbers[start] if start in self.numbers else self._number(unknowns.expr(start))
+        while waiting:
+            terms.append(waiting.pop())
+            part = polynomial.made(dict(terms[-1:]))
+            other = part if type(part) is int else self._number(unknowns.expr(part))
+            node = self.numbers[Polynomial(dict(terms))] = self._calculation(operator.add, (node, other))
+        return node
 
     def follow(self) -> Symbols | None:
         """The symbols, if data may become some."""
@@ -204,9 +222,20 @@ class Recorder:
             if not all(self._is_known(symbol) for symbol in condition.free_symbols):
                 symbols.assertions.append((condition, message))
                 continue
-            node = self._number(condition)
+            node = self._comparison(condition) if type(condition) is Comparison else self._number(condition)
             if type(node) is not bool and type(node) is not int:
                 self._check(node, message or f"assumed that {condition}")
+
+    def _comparison(self, condition: Comparison) -> Any:
+        """The node for how a long sum compares with zero."""
+        assert self.symbols is not None
+        sides = self.symbols.unknowns.sides(condition.difference)
+        nodes = [side if type(side) is int else self._number(self._form(side)) for side in sides]
+        return self._calculation(condition.function, tuple(nodes))
+
+    def _form(self, number: Polynomial) -> Any:
+        assert self.symbols is not None
+        return number if is_long(number) else self.symbols.unknowns.expr(number)
 
     def _is_known(self, symbol: Any) -> bool:
         assert self.symbols is not None
@@ -420,7 +449,7 @@ class Recorder:
         plans = self.symbols.plans if symbolic and self.symbols is not None else memo.plans
         known: Plan | None = None if target.unique else plans.get(key)
         if known is None and counting.counts(target.func, args, kwargs) and (symbols := self.follow()) is not None:
-            made = counting.plan(target.func, args, symbols, state)
+            made = counting.plan(target.func, args, kwargs, symbols, state)
             if made is not None:
                 return made
         if known is None:
@@ -616,7 +645,7 @@ class Recorder:
         made = {
             node
             for expr, node in (*self.numbers.items(), *self._symbols.items())
-            if not expr.free_symbols <= backed.keys()
+            if type(expr) is Polynomial or not expr.free_symbols <= backed.keys()
         }
         return {user for node in made if isinstance(node, fx.Node) for user in node.users} - made
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from stator.shapes.floats import FromData, TracedFloat
+from stator.shapes.floats import IN_GRAPH, FromData, TracedFloat
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors.signals import DataDependent
 from stator.tensors.traced import TracedTensor
@@ -121,8 +122,35 @@ def tensor_of(recorder: Recorder, number: TracedFloat) -> Any:
     if number.function is None:
         return number.args[0].tensor
     with torch.no_grad():
+        if number.function not in IN_GRAPH:
+            raise DataDependent("Python", "its value is needed before the graph has run")
         args = [_operand(recorder, arg) for arg in number.args]
-        return recorder.call(torch.abs if number.function is abs else number.function, tuple(args))
+        if number.function in (max, min):
+            return _extreme(recorder, operator.gt if number.function is max else operator.lt, args)
+        function = _FUNCTIONS.get(number.function, number.function)
+        return args[0] if function is float else recorder.call(function, tuple(args))
+
+
+_FUNCTIONS: dict[Any, Any] = {abs: torch.abs, math.sqrt: torch.sqrt}
+
+
+def _extreme(recorder: Recorder, better: Any, args: list[Any]) -> Any:
+    """What Python's `max` and `min` give, also for nan and for zeros of either sign."""
+    best, *others = [
+        arg if type(arg) is TracedTensor else recorder.call(torch.scalar_tensor, (arg,), {"dtype": torch.float64})
+        for arg in args
+    ]
+    for other in others:
+        best = recorder.call(torch.where, (recorder.call(better, (other, best)), other, best))
+    return best
+
+
+def assume(recorder: Recorder, function: Any, number: TracedFloat) -> None:
+    """The graph holds only if a float compares with zero like this."""
+    assert recorder.symbols is not None
+    with torch.no_grad():
+        holds = recorder.call(function, (number.tensor(), 0.0))
+    recorder.symbols.assume(number_of(recorder, holds), "a float that Python cannot calculate with")
 
 
 def _operand(recorder: Recorder, arg: Any) -> Any:

@@ -109,6 +109,9 @@ def _getitem(input: Meta, index: Any) -> Any:
     if not parts or not all(is_meta(part) for part in parts):
         need(all(part is None or part is ... or type(part) in (int, TracedInt, slice) for part in parts))
         return basic(input, index)
+    if len(parts) == 1 and parts[0].dtype is torch.int64 and parts[0].size and is_row_major(parts[0]):
+        need(input.size and is_row_major(input))
+        return Fresh((*parts[0].size, *input.size[1:]), input.dtype)
     need(len(parts) == len(input.size) and all(part.dtype is torch.int64 and is_row_major(part) for part in parts))
     need(is_row_major(input) and all(part.size for part in parts))  # a tensor without dimensions is read as a number
     shape = broadcast([part.size for part in index])

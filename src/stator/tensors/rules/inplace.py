@@ -10,7 +10,7 @@ import torch
 from stator.tensors.meta import Meta
 from stator.tensors.rules.elementwise import is_number, promoted
 from stator.tensors.rules.gathering import basic
-from stator.tensors.rules.layout import broadcast, is_dense
+from stator.tensors.rules.layout import broadcast, is_dense, is_row_major
 from stator.tensors.rules.table import FLOATS, SAME, View, Written, is_meta, need, register
 
 
@@ -64,14 +64,29 @@ def _copy(target: Meta, source: Meta) -> Written:
     return Written()
 
 
+def _index_add(target: Meta, dim: int, index: Meta, source: Meta) -> Written:
+    need(is_meta(target) and is_dense(target) and is_meta(index) and is_meta(source))
+    need(not target.requires_grad and not source.requires_grad and source.dtype is target.dtype)
+    rank = len(target.size)
+    need(rank == len(source.size) and type(dim) is int and -rank <= dim < rank)
+    need(index.dtype is torch.int64 and len(index.size) == 1)
+    need(all(n == (index.size[0] if i == dim % rank else target.size[i]) for i, n in enumerate(source.size)))
+    return Written()
+
+
 def _setitem(target: Meta, index: Any, value: Any) -> Written:
-    """Positions and slices only."""
+    """Positions and slices, or one tensor of positions."""
     need(is_meta(target) and is_dense(target) and not target.requires_grad)
     parts = index if type(index) is tuple else (index,)
-    need(not any(is_meta(part) or type(part) is bool for part in parts))
-    place = basic(target, index)
-    size = tuple(target.size) if place is SAME else place.size
-    need(place is SAME or type(place) is View)
+    if len(parts) == 1 and is_meta(parts[0]):
+        need(parts[0].dtype is torch.int64 and parts[0].size and target.size and is_row_major(target))
+        need(not is_meta(value) or value.dtype is target.dtype)
+        size = (*parts[0].size, *target.size[1:])
+    else:
+        need(not any(is_meta(part) or type(part) is bool for part in parts))
+        place = basic(target, index)
+        size = tuple(target.size) if place is SAME else place.size
+        need(place is SAME or type(place) is View)
     if is_meta(value):
         need(not value.requires_grad and len(value.size) <= len(size))
         need(broadcast([size, value.size]) == tuple(size))
@@ -89,4 +104,5 @@ register(_masked_fill, [_T.masked_fill_])
 register(_fill, [_T.fill_])
 register(_zero, [_T.zero_])
 register(_copy, [_T.copy_])
+register(_index_add, [_T.index_add_])
 register(_setitem, [operator.setitem])

@@ -7,12 +7,14 @@ view (a list of them for several). A comparison that depends on the call becomes
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
 from stator.shapes.scalar import TracedInt
+from stator.shapes.symbols import number_of
 from stator.tensors.rules.table import Decline, need
 
 Number = Any  # int or TracedInt
@@ -36,6 +38,16 @@ class Copied(NamedTuple):
 def is_from_data(size: Number) -> bool:
     """Whether this call does not tell a size."""
     return type(size) is TracedInt and size.symbols.is_unbacked(size)
+
+
+def hold(function: Any, a: Number, b: Number) -> None:
+    """Declines unless a comparison holds; where only data tells, the operation fails unless it does: it is assumed."""
+    if is_from_data(a) or is_from_data(b):
+        (a if type(a) is TracedInt else b).symbols.suppose(function, a, b)
+        verdict = (a if type(a) is TracedInt else b).symbols.unknowns.known(function, *map(number_of, (a, b)))
+        need(verdict is not False)
+    else:
+        need(function(a, b))
 
 
 def position(dim: Any, rank: int) -> int:
@@ -139,9 +151,11 @@ def narrow(base: Shape, dim: int, start: Any, length: Any) -> Shape:
     need(type(start) in INTS and type(length) in INTS)
     at = position(dim, len(base.size))
     whole = base.size[at]
-    if start < 0:
+    if not is_from_data(start) and start < 0:
         start = start + whole
-    need(start >= 0 and length >= 0 and start + length <= whole)
+    hold(operator.ge, start, 0)
+    hold(operator.ge, length, 0)
+    hold(operator.le, start + length, whole)
     return cut(base, at, start, length)
 
 
@@ -199,7 +213,9 @@ def split(base: Shape, split_size_or_sections: Any, dim: int = 0) -> list[Shape]
         lengths: list[Number] = [min(sections, whole - start) for start in range(0, whole, sections)]
     else:
         lengths = list(listed((sections,)))
-        need(sum(lengths) == whole and all(length >= 0 for length in lengths))
+        for length in lengths:
+            hold(operator.ge, length, 0)
+        hold(operator.eq, sum(lengths), whole)
     found, start = [], 0
     for length in lengths:
         found.append(cut(base, at, start, length))

@@ -5,6 +5,7 @@ With symbolic numbers they are computed in `symbolic_views`, and compared with w
 
 from __future__ import annotations
 
+from collections.abc import ValuesView
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ import torch
 from stator.shapes.scalar import TracedInt
 from stator.tensors.meta import Meta
 from stator.tensors.rules.layout import is_contiguous, is_row_major, row_major
-from stator.tensors.rules.symbolic_views import VIEWS, Copied, Shape
+from stator.tensors.rules.symbolic_views import VIEWS, Copied, Shape, is_from_data
 from stator.tensors.rules.table import SAME, Fresh, Rule, View, hint, is_meta, need, register
 
 _empty_strided = torch.empty_strided
@@ -40,6 +41,9 @@ def on_meta(func: Any) -> Rule:
             return _run(func, meta.size, meta.stride, meta.dtype, args, kwargs)
         need(symbolic is not None)
         assert symbolic is not None
+        if _depends_on_data(meta) or _depends_on_data(args) or _depends_on_data(kwargs.values()):
+            made = symbolic(Shape(tuple(meta.size), meta.stride), *args, **kwargs)
+            return tuple(_result(part, meta) for part in made) if type(made) is list else _result(made, meta)
         size, stride = meta.wrap[:2]
         known = _run(func, size, stride, meta.dtype, hint(args), hint(kwargs))
         if known is SAME:
@@ -66,13 +70,27 @@ def _run(func: Any, size: Any, stride: Any, dtype: torch.dtype, args: Any, kwarg
 def _agreed(made: Shape | Copied, known: Any, meta: Meta) -> Any:
     """A result with symbolic numbers, if it is of the kind and has the values that C++ says."""
     need(all(size != 0 for size in made.size))
-    if isinstance(made, Copied):
-        result: Any = Fresh(made.size, meta.dtype, row_major(made.size))
-    else:
-        result = View(made.size, made.stride, made.offset)
+    result = _result(made, meta)
     need(type(result) is type(known) and hint((result.size, result.stride)) == (known.size, known.stride))
     need(type(result) is Fresh or hint(result.offset) == known.offset)
     return result
+
+
+def _result(made: Shape | Copied, meta: Meta) -> Any:
+    if isinstance(made, Copied):
+        return Fresh(made.size, meta.dtype, row_major(made.size))
+    return View(made.size, made.stride, made.offset)
+
+
+def _depends_on_data(value: Any) -> bool:
+    """Whether there are numbers that this call does not tell."""
+    if isinstance(value, Meta):
+        return type(value) is not Meta and (_depends_on_data(value.size) or _depends_on_data(value.stride))
+    if type(value) is slice:
+        return any(map(is_from_data, (value.start, value.stop, value.step)))
+    if isinstance(value, (tuple, list, ValuesView)):
+        return any(map(_depends_on_data, value))
+    return is_from_data(value)
 
 
 def _are_constants(values: Any) -> bool:

@@ -1,0 +1,93 @@
+"""What numbers from data cost: questions to torch, guards and lines in proportion to how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._pytree import tree_leaves
+
+import stator
+from stator.report.events import recording
+from stator.tensors import planning
+
+ROWS = torch.arange(48.0).reshape(16, 3)
+WEIGHT = torch.arange(9.0).reshape(3, 3)
+LONG = torch.arange(500.0)
+
+
+def items(x: torch.Tensor) -> Any:
+    return [torch.zeros(x[i].item()) + 1 for i in range(len(x))]
+
+
+def masks(x: torch.Tensor) -> Any:
+    return torch.stack([torch.relu(ROWS[(x[:16] + i) % 3 != 0] @ WEIGHT).sum(0) for i in range(len(x))])
+
+
+def experts(x: torch.Tensor) -> Any:
+    out = torch.zeros(16, 3)
+    for i in range(len(x)):
+        (chosen,) = torch.where((x[:16] + i) % 4 == 0)
+        out.index_add_(0, chosen, ROWS[chosen] @ WEIGHT)
+    return out
+
+
+def ragged(x: torch.Tensor) -> Any:
+    parts, start = [], 0
+    for length in x.tolist():
+        parts.append(LONG[start : start + length].sum())
+        start = start + length
+    return parts
+
+
+def parts(x: torch.Tensor) -> Any:
+    return [part * 2 for part in torch.ones(x.sum().item()).split(x.tolist())]
+
+
+def selected(x: torch.Tensor) -> Any:
+    return [torch.masked_select(x, x > i) for i in range(len(x))], [LONG.narrow(0, 0, x[i].item()) for i in range(len(x))]
+
+
+def cost(program: Callable[..., Any], count: int, patch: pytest.MonkeyPatch) -> dict[str, int]:
+    counts = dict.fromkeys(("propagations", "questions", "guards", "nodes", "lines"), 0)
+
+    def counted(owner: Any, name: str, key: str) -> None:
+        plain = getattr(owner, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            counts[key] += 1
+            return plain(*args, **kwargs)
+
+        patch.setattr(owner, name, call)
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        counts["nodes"] += len(graph.graph.nodes)
+        counts["lines"] += len(str(graph.code).splitlines())
+        return graph.forward
+
+    with patch.context() as patch:
+        counted(planning, "propagate", "propagations")
+        counted(ShapeEnv, "evaluate_expr", "questions")
+        counted(ShapeEnv, "guard_or_defer_runtime_assert", "questions")
+        x = torch.arange(count) % 7 + 2
+        with recording("guards", "break", "skip") as seen:
+            result = stator.compile(program, backend=backend)(x)
+    assert [event.kind for event in seen] == ["guards"]
+    counts["guards"] = seen[0].count
+    for made, expected in zip(*map(tree_leaves, (result, program(x))), strict=True):
+        assert torch.equal(made, expected)
+    return counts
+
+
+@pytest.mark.parametrize("program", [items, masks, experts, ragged, parts, selected])
+def test_cost_is_in_proportion(program: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    cost(program, 16, monkeypatch)  # what is found out once for the process
+    few, many = cost(program, 16, monkeypatch), cost(program, 64, monkeypatch)
+    assert many["propagations"] - few["propagations"] <= 6
+    assert many["questions"] - few["questions"] <= 60
+    assert many["guards"] == few["guards"]
+    assert many["nodes"] <= 4 * few["nodes"]
+    assert many["lines"] <= 4 * few["lines"]
