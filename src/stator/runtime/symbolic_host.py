@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import collections
 import functools
 import itertools
 import math
@@ -105,7 +106,10 @@ KEEPING_TYPES = frozenset(
     | {torch.Size, bool}
     | {member for member in vars(itertools).values() if isinstance(member, type)}
 )
-KEEPING_OWNERS = frozenset({list, tuple, dict, set, TracedTensor, torch.Size})
+KEEPING_OWNERS = frozenset(
+    {list, tuple, dict, set, TracedTensor, torch.Size}
+    | {collections.OrderedDict, collections.defaultdict, collections.deque}
+)
 KEEPING = frozenset(
     {len, max, min, sum, abs, round, sorted, any, all, iter, next, id, callable, divmod}
     | {math.prod, math.floor, math.ceil}
@@ -123,13 +127,13 @@ def keeps(host: Any, function: Any) -> bool:
     if kind is functools.partial:
         return True
     if kind is types.MethodWrapperType:
-        return type(function.__self__) in KEEPING_OWNERS or function.__name__ in OVERRIDES
+        return function.__objclass__ in KEEPING_OWNERS or function.__name__ in OVERRIDES
     if kind is types.BuiltinFunctionType:
         owner = function.__self__
         if isinstance(owner, type) and function.__name__ == "__new__":
             return owner in KEEPING_TYPES
         if owner is not None and not isinstance(owner, types.ModuleType):
-            return type(owner) in KEEPING_OWNERS or bool(host.recorder.takes(function))
+            return home_of(owner, function) in KEEPING_OWNERS or bool(host.recorder.takes(function))
         if function in KEEPING or function.__module__ in KEEPING_MODULES or function in STANDINS:
             return True
     elif kind in DESCRIPTORS:
@@ -138,6 +142,11 @@ def keeps(host: Any, function: Any) -> bool:
         if function.__objclass__ is object and function.__name__ in OVERRIDES:
             return True
     return bool(host.recorder.takes(function))
+
+
+def home_of(owner: Any, function: Any) -> type | None:
+    """The class that a bound method of C belongs to."""
+    return next((base for base in type(owner).__mro__ if function.__name__ in vars(base)), None)
 
 
 def int_of(host: Any, f: Frame, args: list[Any]) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 import torch
@@ -233,17 +233,33 @@ def whole(function: Any, number: TracedFloat) -> Any:
     if number.from_data or _is_read(number):
         return number.floats.whole(function, number)
     value = number.value
-    if number.path is None or not abs(value) < _LARGEST or value == 0:
+    if not abs(value) < _LARGEST or function not in _WITHIN:
         return function(number.decay())
-    low = math.floor(value)
-    if value == low or function not in (math.floor, math.ceil, int):
-        return function(number.decay())
-    _guard_side(number, float(low))
-    _guard_side(number, float(low + 1))
-    return function(value)
+    made: int = function(value)
+    for name, bound in _WITHIN[function](made, value):
+        if not getattr(number, f"__{name}__")(float(bound)):
+            return function(number.decay())
+    return made
 
 
 _LARGEST = 1 << 53  # ints up to here are floats exactly
+
+
+def _towards_zero(made: int, value: float) -> Iterator[tuple[str, int]]:
+    if made <= 0:
+        yield "gt", made - 1
+    if made >= 0:
+        yield "lt", made + 1
+    if made:
+        yield ("ge" if made > 0 else "le"), made
+
+
+# The comparisons that hold for all floats of which a function makes the same int.
+_WITHIN: dict[Any, Callable[[int, float], Iterable[tuple[str, int]]]] = {
+    math.floor: lambda made, value: (("ge", made), ("lt", made + 1)),
+    math.ceil: lambda made, value: (("le", made), ("gt", made - 1)),
+    int: _towards_zero,
+}
 
 
 # ---- operators ------------------------------------------------------------------------------------

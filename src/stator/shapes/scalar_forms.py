@@ -15,11 +15,11 @@ Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
 Form = Callable[[Any, tuple[Any, ...], dict[str, Any]], Call | None]
 
 
-def tensorised(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
-    """The call with symbolic floats as tensors, if it has any and the result is the same."""
+def tensorised(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], traces: bool) -> Call | None:
+    """The call with symbolic floats as tensors, if it has any and the result is the same; also if a backend traces."""
     if takes_floats(args, kwargs):
         for form in FORMS.get(func, ()):
-            if (found := form(func, args, kwargs)) is not None:
+            if (found := form(func, args, kwargs)) is not None and not (traces and found[0] in UNTRACEABLE):
                 return found
     return None
 
@@ -234,7 +234,7 @@ def _called(func: Any, args: Any, kwargs: Any) -> Call | None:
 
 
 OPTIONAL = frozenset(
-    {"weight", "bias", "min", "max", "dtype", "device", "attn_mask", "dropout_p", "is_causal"}
+    {"weight", "bias", "min", "max", "dtype", "device", "attn_mask", "dropout_p", "is_causal", "beta", "dim", "keepdim"}
 )  # None is the default
 
 
@@ -307,6 +307,7 @@ def _of_tensor(form: Form) -> Form:
 
 
 FORMS: dict[Any, list[Form]] = {}
+UNTRACEABLE = frozenset(op.function for op in OPS.values() if not op.traceable)
 
 
 def _add(form: Form, *calls: Any) -> None:

@@ -20,6 +20,7 @@ class Op(NamedTuple):
     parameters: tuple[str, ...]
     numbers: frozenset[str]
     function: Any
+    traceable: bool = True  # whether its formula says what it does, or only what comes out
 
 
 OPS: dict[Any, Op] = {}  # by what the program calls
@@ -40,7 +41,9 @@ def read(number: Any) -> Any:
     return number.item() if isinstance(number, torch.Tensor) else number
 
 
-def _op(name: str, call: Any, parameters: str, numbers: str, formula: Callable[..., Any]) -> Op:
+def _op(
+    name: str, call: Any, parameters: str, numbers: str, formula: Callable[..., Any], traceable: bool = True
+) -> Op:
     """Adds an operation to this module; `call` takes its parameters as Python has them."""
     names = tuple(parameters.split())
     places = [names.index(number) for number in numbers.split()]
@@ -57,7 +60,7 @@ def _op(name: str, call: Any, parameters: str, numbers: str, formula: Callable[.
     op.__name__ = op.__qualname__ = name
     op.__module__ = __name__
     globals()[name] = op
-    return Op(names, frozenset(numbers.split()), op)
+    return Op(names, frozenset(numbers.split()), op, traceable)
 
 
 def met(x: torch.Tensor, number: Any) -> Any:
@@ -274,3 +277,115 @@ _function(F.softplus, "input beta threshold", "beta threshold", _softplus)
 _function(F.hardtanh, "input min_val max_val", "min_val max_val", _bounded)
 _function(F.layer_norm, "input normalized_shape weight bias eps", "eps", _layer_norm)
 _function(F.rms_norm, "input normalized_shape weight eps", "eps", _rms_norm)
+_function(
+    F.threshold,
+    "input threshold value",
+    "threshold value",
+    lambda x, t, v: torch.where(x > met(x, t), x, met(x, v)),
+)
+_function(
+    F.celu,
+    "input alpha",
+    "alpha",
+    lambda x, s=1.0: torch.where(x > 0, x, torch.expm1(x / met(x, s)) * met(x, s)),
+)
+_function(F.hardshrink, "input lambd", "lambd", lambda x, s=0.5: torch.where(x.abs() > met(x, s), x, 0.0))
+_function(F.softshrink, "input lambd", "lambd", lambda x, s=0.5: x.sign() * torch.clamp_min(x.abs() - met(x, s), 0))
+_function(torch.rsub, "self other", "other", lambda x, s: met(x, s) - x)
+
+
+# ---- products -------------------------------------------------------------------------------------
+
+
+def _combined(product: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """`beta * x + alpha * product`; what beta = 0 is multiplied with does not matter."""
+
+    def formula(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: Any = 1, alpha: Any = 1) -> torch.Tensor:
+        made = product(a, b)
+        beta = 1 if beta is None else beta
+        kept = x * met(x, beta) if not isinstance(beta, torch.Tensor) else torch.where(beta == 0, 0.0, x * met(x, beta))
+        return kept + made * met(made, 1 if alpha is None else alpha)
+
+    return formula
+
+
+def _product(name: str, product: Callable[..., torch.Tensor]) -> None:
+    """Function, method and in-place method, with `beta=` and `alpha=` by name."""
+    parameters = "self first second beta alpha"
+    for owner, attribute in ((torch, name), (torch.Tensor, name), (torch.Tensor, f"{name}_")):
+        call, writes = getattr(owner, attribute), attribute.endswith("_")
+
+        def given(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1, call: Any = call) -> Any:
+            return call(x, a, b, beta=1 if beta is None else beta, alpha=1 if alpha is None else alpha)
+
+        formula = _combined(product)
+        made = (lambda x, *rest, formula=formula: _into(x, formula(x, *rest))) if writes else formula
+        row = _op(f"{attribute}_{owner.__name__}_number", given, parameters, "beta alpha", made)
+        OPS[call] = OPS[call, "alpha"] = row
+
+
+_product("addmm", torch.mm)
+_product("addmv", torch.mv)
+_product("addr", torch.outer)
+_product("baddbmm", torch.bmm)
+_product("addbmm", lambda a, b: torch.bmm(a, b).sum(0))
+
+
+# ---- what only runs as it is: its formula tells the type of the result -----------------------------
+
+
+def _as_it_is(call: Any, parameters: str, numbers: str, keywords: str = "", **example: Any) -> None:
+    """A call that is part of a graph nobody traces; `example`: numbers for which the result has the same type."""
+    names = parameters.split()
+    plain = _named(call, parameters, keywords)
+
+    def stand_in(*args: Any) -> Any:
+        return plain(*(example.get(name, arg) for name, arg in zip(names, args, strict=False)))
+
+    label = f"{getattr(call, '__name__', 'call')}_as_it_is"
+    OPS[call] = _op(label, plain, parameters, numbers, stand_in, traceable=False)
+
+
+for _call in (F.dropout, F.alpha_dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.feature_alpha_dropout):
+    _as_it_is(_call, "input p training", "p", p=0.5)
+_as_it_is(torch.dropout, "input p train", "p", p=0.5)
+_as_it_is(torch.Tensor.bernoulli_, "self p", "p", p=0.5)
+_as_it_is(torch.Tensor.uniform_, "self from to", "from to", to=1.0, **{"from": 0.0})
+_as_it_is(torch.Tensor.normal_, "self mean std", "mean std", mean=0.0, std=1.0)
+_as_it_is(torch.Tensor.exponential_, "self lambd", "lambd", lambd=1.0)
+_as_it_is(torch.normal, "mean std size", "mean std", mean=0.0, std=1.0)
+_as_it_is(torch.linalg.vector_norm, "x ord dim keepdim", "ord", ord=2.0)
+_as_it_is(
+    torch.batch_norm,
+    "input weight bias running_mean running_var training momentum eps cudnn_enabled",
+    "momentum eps",
+    momentum=0.1,
+    eps=1e-5,
+)
+_as_it_is(torch.group_norm, "input num_groups weight bias eps cudnn_enabled", "eps", eps=1e-5)
+_as_it_is(
+    torch.instance_norm,
+    "input weight bias running_mean running_var use_input_stats momentum eps cudnn_enabled",
+    "momentum eps",
+    momentum=0.1,
+    eps=1e-5,
+)
+_as_it_is(torch._C._nn.huber_loss, "input target reduction delta", "delta", delta=1.0)
+_as_it_is(torch._C._nn.smooth_l1_loss, "input target reduction beta", "beta", beta=1.0)
+_as_it_is(
+    torch._C._nn.cross_entropy_loss,
+    "input target weight reduction ignore_index label_smoothing",
+    "label_smoothing",
+    label_smoothing=0.1,
+)
+_as_it_is(
+    torch.triplet_margin_loss, "anchor positive negative margin p eps swap reduction", "margin p eps",
+    margin=1.0, p=2.0, eps=1e-6,
+)  # fmt: skip
+_as_it_is(torch.cosine_embedding_loss, "input1 input2 target margin reduction", "margin", margin=0.1)
+_as_it_is(torch.margin_ranking_loss, "input1 input2 target margin reduction", "margin", margin=0.1)
+_as_it_is(torch.hinge_embedding_loss, "input target margin reduction", "margin", margin=1.0)
+_as_it_is(torch._C._nn.multi_margin_loss, "input target p margin weight reduction", "margin", margin=1.0)
+_as_it_is(torch.pairwise_distance, "x1 x2 p eps keepdim", "p eps", p=2.0, eps=1e-6)
+_as_it_is(torch.cdist, "x1 x2 p", "p", p=2.0)
+_as_it_is(torch.cosine_similarity, "x1 x2 dim eps", "eps", eps=1e-8)

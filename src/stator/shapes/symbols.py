@@ -548,7 +548,8 @@ class Symbols:
         version = self.env._replacements_version_counter
         if self._constants[0] != version:
             kinds = {SIZE: "size", INT: "int", STRIDE: "stride"}
-            rows = (self.sources[s] for s, value in self.env.replacements.items() if s in self.sources and value.is_Integer)
+            single = (symbol for symbol, value in self.env.replacements.items() if value.is_Integer)
+            rows = (self.sources[symbol] for symbol in single if symbol in self.sources)
             self._constants = version, {(row.path, kinds[row.kind], row.index) for row in rows}
         return self._constants[1]
 

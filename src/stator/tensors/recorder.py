@@ -353,7 +353,7 @@ class Recorder:
         target = target_of(func)
         if target is None:
             target, args = self._bound(func, args)
-        form = tensorised(target.func, args, kwargs or {}) if self.has_floats else None
+        form = tensorised(target.func, args, kwargs or {}, self.traces) if self.has_floats else None
         if form is None and kwargs and len(kwargs) == 1 and not kwargs.keys().isdisjoint(NUMBERS):
             form = with_tensor(target.func, args, kwargs)
         if form is not None and form[0] is not operator.setitem:
