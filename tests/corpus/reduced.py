@@ -160,3 +160,13 @@ def variables(x: Any, y: Any) -> Any:
     seen += 1
     loss = (hidden[2] * hidden[1] + hidden[0]).sum()
     return hidden, loss, isinstance(y, Variable), hidden[1].requires_grad, hidden[2].is_leaf, y * 2
+
+
+@case((r(2, 3),), (r(2, 3),), (r(4, 3),))
+def tensors_as_data(x: Any) -> Any:
+    """Tensors without dimensions are read as numbers by `torch.tensor`, and decide on the dtype like those."""
+    mean, first, place = x.mean(), x[0, 0], x.argmax()
+    made = [torch.tensor([mean, first]), torch.tensor([[mean, 2], [3, first.double()]]), torch.tensor([place, 1])]
+    made += [torch.tensor([mean.half(), 1.0]), torch.tensor([place, 1.5]), torch.as_tensor([mean], dtype=torch.float64)]
+    mean += 1
+    return made, torch.FloatTensor([mean, first]), torch.tensor([mean, x.shape[0]]), torch.tensor([place > 0])

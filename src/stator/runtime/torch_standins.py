@@ -13,6 +13,7 @@ from stator.eval.machine import replace_body
 from stator.frame import Frame, throw
 from stator.guards import path as paths
 from stator.native.host import Host, standin
+from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
 from stator.tensors.modes import default_device
 from stator.tensors.traced import TracedTensor
@@ -57,10 +58,10 @@ def stand_variable(host: Host, f: Frame, cls: Any, args: list[Any], kwargs: Any)
 
 
 def is_data(value: Any) -> bool:
-    """Numbers in lists and tuples."""
+    """Numbers and tensors of one element in lists and tuples."""
     if type(value) in (list, tuple):
         return all(map(is_data, value))
-    return type(value) in (int, float, bool)
+    return type(value) in (int, float, bool, TracedInt, TracedFloat, TracedTensor)
 
 
 # ---- grouping ---------------------------------------------------------------------------------------
