@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.autograd import Variable
 
 import stator
 from tests.corpus.registry import built, case, r
@@ -141,3 +142,31 @@ def deepcopy_of_module() -> Any:
         return twin(x), type(twin.weight).__name__
 
     return run
+
+
+@case((r(2, 3),), (r(2, 3),), (r(4, 3),), (r(5, 3),))
+def old_constructors(x: Any) -> Any:
+    """`new` and the old classes take a torch.Size as sizes, a tuple as data."""
+    made = [x.data.new(x.size()), x.new(torch.Size((2, x.shape[0]))), x.new(torch.Size(())), x.new(*x.size())]
+    made += [torch.Tensor(x.size()), torch.LongTensor(x.shape[1:]), x.new(x.size(0)), x.new(size=x.size())]
+    return [tensor.fill_(1) for tensor in made], x.new((2, 3)), x.new([4]), x.new(), torch.Tensor((2, 3))
+
+
+@case((r(2, 3, grad=True), r(3)), (r(2, 3, grad=True), r(3)), (r(4, 3, grad=True), r(3)))
+def variables(x: Any, y: Any) -> Any:
+    """`Variable` makes a tensor without history, of the same memory."""
+    hidden = Variable(torch.zeros(x.size(0), 3)), Variable(x), Variable(x * 2, requires_grad=True)
+    seen = Variable(data=y)
+    seen += 1
+    loss = (hidden[2] * hidden[1] + hidden[0]).sum()
+    return hidden, loss, isinstance(y, Variable), hidden[1].requires_grad, hidden[2].is_leaf, y * 2
+
+
+@case((r(2, 3),), (r(2, 3),), (r(4, 3),))
+def tensors_as_data(x: Any) -> Any:
+    """Tensors without dimensions are read as numbers by `torch.tensor`, and decide on the dtype like those."""
+    mean, first, place = x.mean(), x[0, 0], x.argmax()
+    made = [torch.tensor([mean, first]), torch.tensor([[mean, 2], [3, first.double()]]), torch.tensor([place, 1])]
+    made += [torch.tensor([mean.half(), 1.0]), torch.tensor([place, 1.5]), torch.as_tensor([mean], dtype=torch.float64)]
+    mean += 1
+    return made, torch.FloatTensor([mean, first]), torch.tensor([mean, x.shape[0]]), torch.tensor([place > 0])

@@ -14,6 +14,8 @@ from stator.frame import Frame, throw
 from stator.guards import path as paths
 from stator.native.host import Host
 from stator.native.rows import standin
+from stator.shapes.floats import TracedFloat
+from stator.shapes.scalar import TracedInt
 from stator.tensors.modes import default_device
 from stator.tensors.traced import TracedTensor
 
@@ -35,7 +37,7 @@ def stand_legacy_tensor(host: Host, f: Frame, cls: Any, args: list[Any], kwargs:
     dtype = torch.get_default_dtype() if cls is torch.Tensor else cls.dtype
     if not kwargs and default_device() is None:
         sizes = args[0] if len(args) == 1 and type(args[0]) is torch.Size else args
-        if all(type(size) is int for size in sizes):
+        if all(type(size) in (int, TracedInt) for size in sizes):
             return host.record(f, torch.empty, [tuple(sizes)], {"dtype": dtype})
         if len(args) == 1 and type(args[0]) in (list, tuple) and is_data(args[0]):
             return host.record(f, torch.tensor, [args[0]], {"dtype": dtype})
@@ -43,11 +45,24 @@ def stand_legacy_tensor(host: Host, f: Frame, cls: Any, args: list[Any], kwargs:
     raise host.refuse("tensor-operation", f"{name} of something else than sizes or numbers", function=name)
 
 
+@standin(torch.autograd.Variable)
+def stand_variable(host: Host, f: Frame, cls: Any, args: list[Any], kwargs: Any) -> Any:
+    """`Variable(x)`: a tensor of the same memory without history, a leaf if it is to require grad."""
+    given = dict(zip(("data", "requires_grad"), args, strict=False)) | (kwargs or {})
+    requires_grad = given.get("requires_grad", False)
+    if len(args) > 2 or len(given) != len(args) + len(kwargs or ()) or not given.keys() <= {"data", "requires_grad"}:
+        raise host.refuse("tensor-operation", "Variable with further arguments", function="torch.autograd.Variable")
+    if type(given.get("data")) is not TracedTensor or type(requires_grad) is not bool:
+        raise host.refuse("tensor-operation", "Variable of something else than a tensor", function="torch.autograd.Variable")
+    made = host.record(f, torch.Tensor.detach, [given["data"]], {})
+    return host.record(f, torch.Tensor.requires_grad_, [made], {}) if requires_grad else made
+
+
 def is_data(value: Any) -> bool:
-    """Numbers in lists and tuples."""
+    """Numbers and tensors of one element in lists and tuples."""
     if type(value) in (list, tuple):
         return all(map(is_data, value))
-    return type(value) in (int, float, bool)
+    return type(value) in (int, float, bool, TracedInt, TracedFloat, TracedTensor)
 
 
 # ---- grouping ---------------------------------------------------------------------------------------

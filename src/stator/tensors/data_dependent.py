@@ -59,12 +59,13 @@ def _from_data(func: Any) -> Handler:
     assert target is not None
 
     def make(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if args and isinstance(args[0], (list, tuple)) and _holds_traced(args[0]):
-            raise DataDependent(f"torch.{func.__name__}")
-        if len(args) == 1 and is_symbolic(args[0]):
+        holds_traced = bool(args) and isinstance(args[0], (list, tuple)) and _holds_traced(args[0])
+        if len(args) == 1 and (holds_traced or is_symbolic(args[0])):
             made = assembled(recorder, args[0], kwargs)
             if made is not NotImplemented:
                 return made
+        if holds_traced:
+            raise DataDependent(f"torch.{func.__name__}")
         return recorder.record(target, tuple(map(constants, args)), kwargs)
 
     return make

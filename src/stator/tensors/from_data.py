@@ -1,24 +1,27 @@
-"""Factories that read Python data, when symbolic numbers are among it: one tensor per number, stacked."""
+"""Factories that read Python data, when symbolic numbers or tensors are among it: one tensor per number, stacked."""
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
+from stator.tensors.traced import TracedTensor
 
 if TYPE_CHECKING:
     from stator.tensors.recorder import Recorder
 
 _LEAVES = frozenset({int, float, bool, TracedInt, TracedFloat})
 _OPTIONS = frozenset({"dtype", "device"})
+_DTYPES = (torch.int64, torch.float32, torch.float64)
 
 
 def leaves_of(data: Any) -> tuple[list[Any], tuple[int, ...]] | None:
     """Numbers in order, and the shape; None if the data has none, or holds something else."""
-    if type(data) in _LEAVES:
+    if type(data) in _LEAVES or _is_scalar(data):
         return [data], ()
     if type(data) not in (list, tuple, torch.Size) or not data:
         return None
@@ -27,6 +30,11 @@ def leaves_of(data: Any) -> tuple[list[Any], tuple[int, ...]] | None:
     if first is None or any(part is None or part[1] != first[1] for part in parts):
         return None
     return [leaf for part in parts if part is not None for leaf in part[0]], (len(parts), *first[1])
+
+
+def _is_scalar(data: Any) -> bool:
+    """A tensor that is read as a number; torch warns about those that require grad."""
+    return type(data) is TracedTensor and not data._meta.size and not data._meta.requires_grad
 
 
 def is_symbolic(data: Any) -> bool:
@@ -50,7 +58,7 @@ def assembled(recorder: Recorder, data: Any, options: dict[str, Any]) -> Any:
         return NotImplemented
     leaves, shape = found
     dtype = options.get("dtype") or _dtype_of(leaves)
-    if dtype not in (torch.int64, torch.float32, torch.float64):
+    if dtype not in _DTYPES:
         return NotImplemented
     made = [_scalar(recorder, leaf, dtype, options.get("device")) for leaf in leaves]
     if shape == ():
@@ -59,14 +67,20 @@ def assembled(recorder: Recorder, data: Any, options: dict[str, Any]) -> Any:
     return stacked if len(shape) == 1 else recorder.call(torch.Tensor.reshape, (stacked, shape))
 
 
-def _dtype_of(leaves: list[Any]) -> torch.dtype | None:
-    kinds = {type(leaf) for leaf in leaves}
-    if kinds & {float, TracedFloat}:
-        return torch.get_default_dtype()
-    return torch.int64 if kinds & {int, TracedInt} else None
+def _dtype_of(leaves: list[Any]) -> torch.dtype:
+    return functools.reduce(torch.promote_types, map(_own_dtype, leaves))
+
+
+def _own_dtype(leaf: Any) -> torch.dtype:
+    if type(leaf) is TracedTensor:
+        return leaf._meta.dtype
+    return {bool: torch.bool, int: torch.int64, TracedInt: torch.int64}.get(type(leaf), torch.get_default_dtype())
 
 
 def _scalar(recorder: Recorder, leaf: Any, dtype: torch.dtype, device: Any) -> Any:
+    if type(leaf) is TracedTensor:
+        made = recorder.call(torch.Tensor.clone, (leaf,))
+        return recorder.call(torch.Tensor.to, (made, leaf._meta.device if device is None else device, dtype))
     if type(leaf) is TracedFloat:
         if dtype.is_floating_point:
             made = recorder.call(torch.Tensor.clone, (leaf.tensor(dtype),))

@@ -175,9 +175,10 @@ def _builder(kind: type) -> Callable[[list[Any]], Any]:
 @contextmanager
 def quiet(func: Any) -> Iterator[None]:
     """Propagation has no effects: no log lines, no warnings, no autocast cache; errors get their type."""
-    disabled, cache = _log.disabled, torch.is_autocast_cache_enabled()
+    disabled, cache, always = _log.disabled, torch.is_autocast_cache_enabled(), torch._C._get_warnAlways()
     _log.disabled = True
     torch.set_autocast_cache_enabled(False)
+    torch._C._set_warnAlways(True)  # or what torch says only once would be used up here
     try:
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
@@ -206,3 +207,4 @@ def quiet(func: Any) -> Iterator[None]:
     finally:
         _log.disabled = disabled
         torch.set_autocast_cache_enabled(cache)
+        torch._C._set_warnAlways(always)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from stator.shapes.scalar import TracedInt
 from stator.tensors import attributes
 from stator.tensors.modes import STATE_FUNCTIONS, InferenceGuard
 from stator.tensors.signals import UnsupportedOp, describe
-from stator.tensors.targets import Handler, register
+from stator.tensors.targets import Handler, register, target_of
 from stator.tensors.traced import TracedTensor
 
 if TYPE_CHECKING:
@@ -87,6 +88,18 @@ def _iterate(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
     return iter(recorder.call(torch.Tensor.unbind, (traced, 0), {}))
 
 
+def _new(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
+    """`x.new(2, 3)` and `x.new(y.size())` are made of sizes; a graph has tuples for both, and a tuple means data."""
+    traced, *given = args
+    if not kwargs and len(given) == 1 and type(given[0]) is torch.Size:
+        return recorder.call(torch.Tensor.new_empty, (traced, tuple(given[0])))
+    if not kwargs and given and all(type(size) in (int, TracedInt) for size in given):
+        return recorder.call(torch.Tensor.new_empty, (traced, tuple(given)))
+    target = target_of(torch.Tensor.new)
+    assert target is not None
+    return recorder.record(target, args, kwargs)
+
+
 def _run_for_real(func: Any) -> Handler:
     def run(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
         with torch._C.DisableTorchFunction():
@@ -144,6 +157,7 @@ def _register() -> None:
         register(function, _run_for_real(function))
     register(torch._C._set_grad_enabled, _set_grad_enabled)
     register(torch.Tensor.__iter__, _iterate)
+    register(torch.Tensor.new, _new)
     register(torch._C._InferenceMode, _inference_mode)
     _attribute_rows()
 
