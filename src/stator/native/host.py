@@ -622,6 +622,7 @@ READERS: dict[int, attributes.Reader] = by_identity(
         types.FrameType: read_frame,
         types.TracebackType: read_traceback,
         super: attributes.read_super,
+        types.CellType: attributes.read_cell,
         threading.local: read_thread_local,
     }
 )
@@ -630,6 +631,7 @@ WRITERS: dict[int, Any] = by_identity(
         types.ModuleType: attributes.write_module,
         Function: attributes.write_function,
         type: attributes.write_class,
+        types.CellType: attributes.write_cell,
         threading.local: write_thread_local,
     }
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -339,10 +340,19 @@ class Assembly:
                     effects.attribute(emitter, record.obj, name, ABSENT if now is UNBOUND else now)
         for lock in host.locks.values():
             emitter.statement("{0}.release()", lock)
-        for function, args, kwargs in host.effects:
+        for function, args, kwargs in self.effects():
             holes = [f"{{{i}}}" for i in range(1, len(args) + 1)]
             holes += [f"{name}={{{i}}}" for i, name in enumerate(kwargs, len(args) + 1)]
             emitter.statement(f"{{0}}({', '.join(holes)})", function, *args, *kwargs.values())
+
+    def effects(self) -> Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
+        """Deferred calls; what was printed before the program exchanged `sys.stdout` goes to the one before."""
+        namespace = self.host.namespaces.get(id(vars(sys)))
+        exchanged = namespace is not None and "stdout" in namespace.touched
+        for function, args, kwargs in self.host.effects:
+            if exchanged and function is print and "file" not in kwargs:
+                kwargs = {**kwargs, "file": Source(self.load(namespace.path_of("stdout")))}
+            yield function, args, kwargs
 
     def write_fields(self, emitter: Emitter, shadow: Any, before: dict[Any, Any]) -> None:
         """Attributes and slots set on the shadow of a container subclass."""
