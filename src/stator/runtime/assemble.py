@@ -348,9 +348,11 @@ class Assembly:
     def effects(self) -> Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
         """Deferred calls; what was printed before the program exchanged `sys.stdout` goes to the one before."""
         namespace = self.host.namespaces.get(id(vars(sys)))
-        exchanged = namespace is not None and "stdout" in namespace.touched
+        if namespace is None or "stdout" not in namespace.touched:
+            yield from self.host.effects
+            return
         for function, args, kwargs in self.host.effects:
-            if exchanged and function is print and "file" not in kwargs:
+            if function is print and "file" not in kwargs:
                 kwargs = {**kwargs, "file": Source(self.load(namespace.path_of("stdout")))}
             yield function, args, kwargs
 
