@@ -27,6 +27,8 @@ from stator.shapes.floats import Reading, TracedFloat
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors.spent import spent
 from stator.tensors.traced import Storage, TracedTensor
+from stator.tensors.undoing import put_back
+from stator.tensors.undoing import save as save_data
 from stator.world.door import fields_of
 from stator.world.hollow import HollowIterator
 from stator.world.lazy import Lazy
@@ -48,6 +50,7 @@ class Rerun(NamedTuple):
     loads: list[Any]
     function: Any
     written: tuple[Any, ...] = ()  # inputs that the graph writes to: they must be unchanged when it failed
+    saved: tuple[Any, ...] = ()  # inputs that the graph writes to: they are put back when it failed
 
 
 class Number:
@@ -285,6 +288,10 @@ class Assembly:
             versions = "".join(f"{self.load(path)}._version, " for path in again.written)
             written = f"versions = ({versions})\n"
             check = f"    if versions != ({versions}):\n        raise\n"
+        if again.saved:
+            tensors = ", ".join(self.load(path) for path in again.saved)
+            save += f"before = {emitter.constant(save_data)}({tensors})\n"
+            restore += f"    {emitter.constant(put_back)}(before, {tensors})\n"
         emitter.raw(
             f"{save}{written}failed = False\ntry:\n    {made}\nexcept {emitter.constant(Exception)}:\n"
             f"{check}    failed = True\nif failed:\n{restore}    return {function}({values})"
