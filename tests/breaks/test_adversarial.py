@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import operator
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+import stator
 from stator.eval import forced
 from stator.report import events
 from tests.harness import check
@@ -87,3 +89,33 @@ def deep_copy(x: Any) -> Any:
 
 def test_a_list_met_again_below_its_iterator() -> None:
     same(deep_copy, X)
+
+
+class Broken:
+    """Breaks wherever it is looked at."""
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    @property
+    def size(self) -> Any:
+        stator.graph_break()
+        return self.x.shape[0]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        stator.graph_break()
+        return name
+
+
+def read_by_native_code(x: Any) -> Any:
+    made = Broken(x)
+    text = "{0.size}-{0.other}".format(made)  # noqa: UP032
+    both = operator.attrgetter("size", "other")(made)
+    return text, both, list(map(operator.attrgetter("size"), [made])), x + 1
+
+
+def test_results_of_what_native_code_reads() -> None:
+    """A property that C code reads is not the result of the call."""
+    same(read_by_native_code, X)
