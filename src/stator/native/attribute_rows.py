@@ -81,6 +81,7 @@ READERS: dict[int, attributes.Reader] = by_identity(
         types.FrameType: read_frame,
         types.TracebackType: read_traceback,
         super: attributes.read_super,
+        types.CellType: attributes.read_cell,
         threading.local: read_thread_local,
     }
 )
@@ -89,6 +90,7 @@ WRITERS: dict[int, Any] = by_identity(
         types.ModuleType: attributes.write_module,
         types.FunctionType: attributes.write_function,
         type: attributes.write_class,
+        types.CellType: attributes.write_cell,
         threading.local: write_thread_local,
     }
 )

@@ -210,9 +210,16 @@ class Host(ImportingWorld):
         return lent
 
 
+def frame_below_native() -> Any:
+    """The frame whose instruction runs native code: the result of what that calls is not the instruction's."""
+    f = _frames.top_frame()
+    f.tail = -1
+    return f
+
+
 def read_for_native(obj: Any, name: str) -> Any:
     """C code reads an attribute of an outside object."""
-    f = _frames.top_frame()
+    f = frame_below_native()
     try:
         value = f.world.load_attr(f, obj, name)
     except Raised:
@@ -224,7 +231,7 @@ def read_for_native(obj: Any, name: str) -> Any:
 
 def write_for_native(obj: Any, name: str, value: Any) -> Any:
     """C code writes an attribute of an outside object."""
-    f = _frames.top_frame()
+    f = frame_below_native()
     try:
         f.world.store_attr(f, obj, name, value)
     except Raised:
@@ -234,7 +241,7 @@ def write_for_native(obj: Any, name: str, value: Any) -> Any:
 
 def call_for_native(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """C code calls a watched C function."""
-    f = _frames.top_frame()
+    f = frame_below_native()
     try:
         return f.world.for_native(f.world.settled(f.world.call(f, function, list(args), kwargs or None)))
     except Raised:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import operator
+import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ from stator.shapes.floats import Reading, TracedFloat
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors.spent import spent
 from stator.tensors.traced import Storage, TracedTensor
+from stator.tensors.undoing import put_back
+from stator.tensors.undoing import save as save_data
 from stator.world.door import fields_of
 from stator.world.hollow import HollowIterator
 from stator.world.lazy import Lazy
@@ -48,6 +51,7 @@ class Rerun(NamedTuple):
     loads: list[Any]
     function: Any
     written: tuple[Any, ...] = ()  # inputs that the graph writes to: they must be unchanged when it failed
+    saved: tuple[Any, ...] = ()  # inputs that the graph writes to: they are put back when it failed
 
 
 class Number:
@@ -289,6 +293,10 @@ class Assembly:
             versions = "".join(f"{self.load(path)}._version, " for path in again.written)
             written = f"versions = ({versions})\n"
             check = f"    if versions != ({versions}):\n        raise\n"
+        if again.saved:
+            tensors = ", ".join(self.load(path) for path in again.saved)
+            save += f"before = {emitter.constant(save_data)}({tensors})\n"
+            restore += f"    {emitter.constant(put_back)}(before, {tensors})\n"
         emitter.raw(
             f"{save}{written}failed = False\ntry:\n    {made}\nexcept {emitter.constant(Exception)}:\n"
             f"{check}    failed = True\nif failed:\n{restore}    return {function}({values})"
@@ -344,10 +352,21 @@ class Assembly:
                     effects.attribute(emitter, record.obj, name, ABSENT if now is UNBOUND else now)
         for lock in host.locks.values():
             emitter.statement("{0}.release()", lock)
-        for function, args, kwargs in host.effects:
+        for function, args, kwargs in self.effects():
             holes = [f"{{{i}}}" for i in range(1, len(args) + 1)]
             holes += [f"{name}={{{i}}}" for i, name in enumerate(kwargs, len(args) + 1)]
             emitter.statement(f"{{0}}({', '.join(holes)})", function, *args, *kwargs.values())
+
+    def effects(self) -> Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
+        """Deferred calls; what was printed before the program exchanged `sys.stdout` goes to the one before."""
+        namespace = self.host.namespaces.get(id(vars(sys)))
+        if namespace is None or "stdout" not in namespace.touched:
+            yield from self.host.effects
+            return
+        for function, args, kwargs in self.host.effects:
+            if function is print and "file" not in kwargs:
+                kwargs = {**kwargs, "file": Source(self.load(namespace.path_of("stdout")))}
+            yield function, args, kwargs
 
     def write_fields(self, emitter: Emitter, shadow: Any, before: dict[Any, Any]) -> None:
         """Attributes and slots set on the shadow of a container subclass."""

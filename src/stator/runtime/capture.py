@@ -456,12 +456,16 @@ class Capture:
         return Entry(guards, self.classes, loads, function)
 
     def rerun(self, start: Rerun) -> Rerun | None:
-        """What runs the call when the graph fails; None if nobody can tell what it has written by then."""
-        recorder = self.host.recorder
-        written = recorder.mutated
-        if written and self.options.backend not in IN_ORDER:
-            return None
-        return start._replace(written=tuple(self.host.records[id(recorder.tensor(name))].path for name in written))
+        """What runs the call when the graph fails; None if it cannot be known, or put back, what it has written."""
+        recorder, backend = self.host.recorder, self.options.backend
+        tensors = [recorder.tensor(name) for name in recorder.mutated]
+        written = tuple(self.host.records[id(tensor)].path for tensor in tensors)
+        if not written or (backend == "eager" and not recorder.fails_late):
+            return start._replace(written=written)
+        affordable = backend in IN_ORDER or sum(tensor.nbytes for tensor in tensors) <= MOST_SAVED
+        if affordable and recorder.can_be_undone():
+            return start._replace(saved=written)
+        return start._replace(written=written) if backend in IN_ORDER else None
 
     def check_leaves(self, assembly: Assembly) -> None:
         """A trace gives no new leaves, nor anything that requires grad without an input that does."""
@@ -515,6 +519,7 @@ class Capture:
 
 
 IN_ORDER = ("eager", "aot_eager")  # backends that write to inputs when the program does, or at the end
+MOST_SAVED = 2**20  # bytes that are copied before a graph whose backend writes when it likes
 QUALNAME: Any = type.__dict__["__qualname__"]
 
 

@@ -13,11 +13,12 @@ from stator.tensors.plan import New
 
 # By name: indices out of range, matrices that cannot be decomposed, probabilities that are none.
 _NAMES = re.compile(
-    r"embedding|gather|scatter|index_|^take|^put|one_hot|nll_loss|cross_entropy|multi\w*margin|ctc_loss|linalg|"
+    r"embedding|gather|scatter|index_|^take|^put|one_hot|nll_loss|cross_entropy|multi\w*margin|ctc_loss|linalg(?!_vector_norm)|"
     r"cholesky|^inv|solve|lstsq|svd|eigh?$|eigvals|^lu|^lobpcg|multinomial|bernoulli|binomial|poisson|^normal|"
     r"bincount|repeat_interleave|assert|masked_scatter|^pinv|pinverse|logdet"
 )
 _DIVISIONS = re.compile(r"floordiv|floor_divide|^i?mod$|remainder|fmod")  # of integers, by zero
+_RANDOM = re.compile(r"rand|normal|uniform|bernoulli|dropout|multinomial|exponential|geometric|cauchy|poisson|rrelu")
 _ITEMS = (operator.getitem, operator.setitem)
 _OWN = ("torch", "_operator", "stator.tensors", "stator.shapes")
 
@@ -35,6 +36,12 @@ def may_fail(node: fx.Node) -> bool:
         made = getattr(node.meta, "value", None)
         return not (type(made) is New and made.meta.dtype.is_floating_point)
     return _NAMES.search(name) is not None
+
+
+def may_draw(node: fx.Node) -> bool:
+    """Whether a node that writes to a tensor may draw random numbers for it."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    return _RANDOM.search(name) is not None
 
 
 def _has_nodes(index: Any) -> bool:

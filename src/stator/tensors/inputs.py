@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx import Node
 
 from stator.tensors.meta import Meta, meta_of
 from stator.tensors.signals import UnsupportedTensor
@@ -38,6 +39,10 @@ class Inputs:
     def mutated(self) -> list[str]:
         """Names of the inputs whose storage was written to."""
         return [name for name in self.names if name in self._by_name and self._by_name[name].mutated]
+
+    def writers(self) -> set[Node]:
+        """The nodes that write to the memory of inputs."""
+        return {node for storage in self._by_name.values() for node in storage.writes}
 
     def keep(self, used: set[str]) -> None:
         """Forgets the inputs the graph does not use."""

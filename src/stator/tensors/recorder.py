@@ -25,7 +25,7 @@ from stator.tensors import data_dependent as data_dependent  # registers its row
 from stator.tensors import gradients as gradients
 from stator.tensors.array_calls import array_call, array_call_once
 from stator.tensors.checks import assert_holds
-from stator.tensors.failing import may_fail, may_run_twice
+from stator.tensors.failing import may_draw, may_fail, may_run_twice
 from stator.tensors.fakes import WatchingMode, make_fake, own_mode
 from stator.tensors.lowering import PLAIN, ForeignArgument, lower
 from stator.tensors.memo import memo
@@ -51,6 +51,7 @@ from stator.tensors.signals import DataDependent, HiddenNumber, NotLeaf, Unsuppo
 from stator.tensors.subgraph import SubGraph, left_its_graph
 from stator.tensors.targets import KINDS, Target, as_operator, safe_name, target_of, unbind
 from stator.tensors.traced import Storage, TracedTensor, current, make, make_view
+from stator.tensors.undoing import Failures, can_be_undone
 
 Location = Callable[[], Any]
 SET_ITEM: Any = target_of(operator.setitem)
@@ -107,6 +108,7 @@ class Recorder:
         self.kept: set[fx.Node] = set()
         self.fallible = False  # the graph tells by itself that it was not made for these data
         self.repeatable = False  # the graph may fail depending on data; unless it wrote something, nothing has changed
+        self.fails_late = False  # it may do so when it has written to inputs, even if nodes run in order
         self.random = False  # it may have drawn random numbers
         self._inputs = inputs.Inputs()
         self._traced: list[weakref.ref[TracedTensor]] = []
@@ -612,6 +614,12 @@ class Recorder:
         """Names of the graph inputs whose memory the graph writes to."""
         return self._inputs.mutated()
 
+    def can_be_undone(self) -> bool:
+        """Whether what the graph writes to inputs can be put back."""
+        now = {id(tensor): traced for traced, tensor in self._inputs.by_id.values()}
+        before = ((self._inputs.metas[name], now[id(self.tensor(name))]._meta) for name in self.mutated)
+        return all(can_be_undone(*metas) for metas in before)
+
     def state_effects(self) -> list[tuple[Any, tuple[Any, ...]]]:
         """Calls to make after the graph: the torch state that the program left changed; known once it has ended."""
         return state_effects(self.state.start, self._left)
@@ -625,13 +633,16 @@ class Recorder:
         failing = {node for node in self.graph.nodes if node.op.startswith("call") and may_fail(node)}
         failing |= self._takers_of_data()
         mutated = self.mutated
-        written = mutated and (self.fallible or not self.follows_data)
-        if (failing or self.fallible) and not written and all(map(may_run_twice, self.kept)):
+        if (failing or self.fallible) and not (mutated and self.fallible) and all(map(may_run_twice, self.kept)):
             self.repeatable = not any(self._inputs.metas[name].inference for name in mutated)
         if not self.repeatable:
             for node in self.graph.find_nodes(op="call_function", target=array_call):
                 node.target = array_call_once
-        self.random = any(node.target is not assert_holds for node in self.kept)
+        if self.repeatable and mutated:
+            found = Failures(failing, self._inputs.writers(), self.readings.homes)
+            self.fails_late = found.come_late(self.graph, self._inputs.metas)
+        drawing = (node for node in self.kept if node not in self.readings.writers or may_draw(node))
+        self.random = any(node.target is not assert_holds for node in drawing)
         module = finish.close(self.graph, [traced._node for traced in outputs], self.kept | failing)
         self._inputs.keep({node.name for node in self.graph.find_nodes(op="placeholder")})
         return module

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from stator.guards.check import SAME
 from stator.guards.path import CONST, Path
 
 if TYPE_CHECKING:
@@ -40,7 +41,10 @@ class Identities:
             elif id(cls) in self.classes:
                 groups.setdefault(id(cls), {})[record.path] = None
         for thing, path, _ in self.world.beneath.values():
-            if id(type(thing)) in self.classes:
+            known = self.world.records.get(id(thing))
+            if known is not None and known.obj is thing:  # reached by another way since the iterator was looked at
+                self.world.guards.add(path, SAME, known.path)
+            elif id(type(thing)) in self.classes:
                 groups.setdefault(id(type(thing)), {})[path] = None
         for paths in groups.values():
             if not all(map(pinned, paths)):

@@ -249,6 +249,30 @@ def read_function(world: World, f: Frame, function: Any, name: str) -> Any:
     return native(f, object.__getattribute__, function, name)
 
 
+def outside_cell(world: World, cell: Any) -> list[Any] | None:
+    """What capture knows about a cell from outside: functions that share it see what the program writes to it."""
+    known = world.cells.get(id(cell))
+    record = world.records.get(id(cell))
+    if known is None and record is not None and record.obj is cell:
+        known = world.enter_cell(cell, record.path)
+    return known
+
+
+def read_cell(world: World, f: Frame, cell: Any, name: str) -> Any:
+    known = outside_cell(world, cell) if name == "cell_contents" else None
+    if known is None:
+        return read_native(world, f, cell, name)
+    return throw(f, ValueError("Cell is empty")) if known[3] is UNBOUND else known[3]
+
+
+def write_cell(world: World, f: Frame, cell: Any, name: str, value: Any) -> None:
+    known = outside_cell(world, cell) if name == "cell_contents" else None
+    if known is None:
+        return write_native(world, f, cell, name, value)
+    known[3] = value
+    return None
+
+
 def read_native(world: World, f: Frame, obj: Any, name: str) -> Any:
     """Objects of C types: CPython's own access; what it hands out of an outside object comes through the door."""
     record = world.records.get(id(obj))

@@ -1,0 +1,104 @@
+"""Operations that fail on data after the graph has written to inputs: the state afterwards is eager's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import stator
+from stator.report import events
+from tests.harness import check
+
+GOOD, BAD = torch.tensor([0, 1]), torch.tensor([1, 5])
+
+
+def uncaught(x: Any, i: Any, log: Any) -> Any:
+    log.append("before")
+    print(log)
+    x.add_(1)
+    y = x[i]
+    x.mul_(2)
+    log.append("after")
+    return y
+
+
+def caught(x: Any, i: Any, log: Any) -> Any:
+    x.add_(1)
+    try:
+        y = x[i]
+        x.add_(100)
+    except IndexError:
+        log.append("caught")
+        y = x * 2
+    x.sub_(3)
+    return y
+
+
+def half_written(x: Any, i: Any, log: Any) -> Any:
+    log.append(x.sum())
+    x.index_add_(0, i, torch.ones(2, 3))
+    return x
+
+
+def through_a_view(x: Any, i: Any, log: Any) -> Any:
+    row = x[0]
+    row.zero_()
+    log.append(row)
+    y = x.index_select(0, i)
+    row.add_(1)
+    return y
+
+
+def random_data(x: Any, i: Any, log: Any) -> Any:
+    x.add_(torch.rand(2, 3))
+    log.append(torch.rand(1))
+    return torch.nn.functional.embedding(i, x)
+
+
+def behind_a_break(x: Any, i: Any, log: Any) -> Any:
+    x.add_(1)
+    try:
+        stator.graph_break()
+        x.add_(1)
+        log.append("behind")
+        return x[i]
+    except IndexError:
+        return x.mul_(3)
+
+
+PROGRAMS = (uncaught, caught, half_written, through_a_view, random_data, behind_a_break)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
+def test_writes_are_undone(fn: Callable[..., Any], backend: str) -> None:
+    inputs = [(torch.arange(6.0).reshape(2, 3), i, []) for i in (GOOD, BAD, GOOD)]
+    check(fn, vary=inputs, calls=3, fullgraph=False, expect_breaks=None, expect_recompiles=None, backend=backend)
+
+
+def source(fn: Callable[..., Any], *args: Any) -> str:
+    with events.recording("code") as seen:
+        stator.compile(fn, backend="eager")(*args)
+    return "".join(event.fields["text"]() for event in seen)
+
+
+def test_nothing_is_saved_where_nothing_fails_late() -> None:
+    def cached(keys: Any, values: Any, at: Any, x: Any) -> Any:
+        keys[at] = x
+        values[at] = x * 2
+        return keys[at] + values.sum()
+
+    def fails_first(table: Any, i: Any) -> Any:
+        found = table[i]
+        table.add_(1)
+        return found
+
+    at, x = torch.tensor([1]), torch.ones(1, 3)
+    assert "before" not in source(cached, torch.zeros(4, 3), torch.zeros(4, 3), at, x)
+    assert "before" not in source(fails_first, torch.zeros(4, 3), at)
+    assert "before" in source(uncaught, torch.zeros(2, 3), GOOD, [])
+    moved = lambda k, v, at, x: (k.index_copy_(0, at, x), at.add_(1), v.index_copy_(0, at, x))  # noqa: E731
+    assert "before" in source(moved, torch.zeros(4, 3), torch.zeros(4, 3), at.clone(), x)
