@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from stator.tensors import comparing
 from stator.shapes.scalar import TracedInt
+from stator.tensors import comparing
 from stator.tensors.from_data import assembled, constants, is_symbolic
 from stator.tensors.signals import DataDependent
 from stator.tensors.targets import Handler, register, target_of

@@ -14,8 +14,8 @@ import torch
 from torch import fx
 from torch.overrides import TorchFunctionMode
 
-from stator.shapes.expressions import Nodes, fold
 from stator.shapes import polynomial
+from stator.shapes.expressions import Nodes, fold
 from stator.shapes.polynomial import Polynomial
 from stator.shapes.scalar import number
 from stator.shapes.scalar_forms import takes_floats, tensorised, with_tensor

@@ -11,8 +11,8 @@ from stator.shapes.scalar import TracedInt
 from stator.tensors.meta import Meta
 from stator.tensors.rules.elementwise import is_number
 from stator.tensors.rules.layout import broadcast, is_row_major
-from stator.tensors.rules.table import CPU, FLOATS, INTEGERS, KNOWN, Fresh, is_meta, need, register
 from stator.tensors.rules.symbolic_views import is_from_data
+from stator.tensors.rules.table import CPU, FLOATS, INTEGERS, KNOWN, Fresh, is_meta, need, register
 from stator.tensors.rules.views import on_meta
 
 
