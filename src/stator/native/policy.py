@@ -174,7 +174,9 @@ EXCEPTIONS |= dict.fromkeys(
         "settrace", "setprofile", "call_tracing", "setrecursionlimit", "getallocatedblocks", "_current_frames",
         "_current_exceptions",
     )]
-    + [("gc", name) for name in ("get_objects", "get_count", "get_stats", "get_referrers", "set_debug")]
+    + [("gc", name) for name in (
+        "get_objects", "get_count", "get_stats", "get_referrers", "set_debug", "set_threshold",
+    )]
     + [("_tracemalloc", name) for name in ("start", "stop", "clear_traces", "get_traced_memory", "_get_traces")],
     "interpreter-watched",
 )  # fmt: skip
