@@ -40,10 +40,8 @@ def nested(x: Any) -> Any:
 
 @program
 def structures(x: Any) -> Any:
-    found = torch.cond(
-        x.sum(), lambda a: {"k": (a + 1, a * 2), "n": 3}, lambda a: {"k": (a - 1, a * 3), "n": 3}, (x * 2,)
-    )
-    return found["k"][0] * found["n"]
+    found = torch.cond(x.sum(), lambda a: {"k": (a + 1, a * 2)}, lambda a: {"k": (a - 1, a * 3)}, (x * 2,))
+    return found["k"][0] * 2
 
 
 @program

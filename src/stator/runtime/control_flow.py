@@ -11,7 +11,8 @@ from torch._higher_order_ops.while_loop import WhileLoopOp, while_loop, while_lo
 
 from stator.errors import Unsupported
 from stator.frame import Frame
-from stator.native.host import CALLERS, call_python, standin
+from stator.native.host import CALLERS, call_python
+from stator.native.rows import standin
 from stator.runtime.bodies import Captured, capture, flatten, tensors_of
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors.bodies import Body
