@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.map import map as mapped
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import stator
 from stator.errors import Unsupported
@@ -135,3 +137,21 @@ def test_refused(words: str) -> None:
         compiled(torch.rand(3, 4))
     assert error.value.break_id == "higher-order" or "did not make" in words
     assert words in str(error.value)
+
+
+bias = torch.randn(2)
+causal = create_block_mask(lambda b, h, q, k: q >= k, 1, 1, 16, 16, device="cpu")
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_flex_attention(masked: bool) -> None:
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        if masked:
+            return flex_attention(q, k, v, block_mask=causal) * 2
+        return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + (i - j) * 0.1 + bias[h]) * 2
+
+    args = [torch.randn(1, 2, 16, 8) for _ in range(3)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # eager says once that it is slow
+        flex_attention(*args)
+    check(attention, *args, tolerance=1e-5, expect_graphs=1)

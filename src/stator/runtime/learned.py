@@ -121,7 +121,11 @@ def extents(sizes: Sequence[int], strides: Sequence[int]) -> set[int]:
 def _numbers(before: Any, value: Any) -> Iterable[tuple[str, int]]:
     """A number in place of another one, or of what may stand for none."""
     kind = type(value)
-    if kind in _NUMBERS and type(before) in _INSTEAD.get(kind, (kind,)) and (kind is not type(before) or value != before):
+    if (
+        kind in _NUMBERS
+        and type(before) in _INSTEAD.get(kind, (kind,))
+        and (kind is not type(before) or value != before)
+    ):
         yield _NUMBERS[kind], 0
 
 
