@@ -15,7 +15,7 @@ from torch._higher_order_ops.while_loop import WhileLoopOp, while_loop, while_lo
 
 from stator.errors import Unsupported
 from stator.frame import Frame
-from stator.native.host import CALLERS, call_python
+from stator.native.callers import CALLERS, call_python
 from stator.native.rows import standin
 from stator.runtime.bodies import Captured, capture, flatten, tensors_of
 from stator.runtime.transforms import without
@@ -101,11 +101,11 @@ def check_equal(host: Any, name: str, first: Sequence[Meta], second: Sequence[Me
 
 
 def finish(
-    host: Any, name: str, call: Any, emulate: Any, values: Values, metas: Sequence[Meta], bodies: Sequence[Body]
+    host: Any, name: str, call: Any, emulate: Any, values: Sequence[Any], metas: Sequence[Meta], bodies: Sequence[Body]
 ) -> list[TracedTensor]:
     function = operator(name, call, emulate, bodies)
     try:
-        return record_operator(host.recorder, function, values.all, metas, any(body.random for body in bodies))
+        return record_operator(host.recorder, function, values, metas, any(body.random for body in bodies))
     except Unsupported as error:
         raise host.located(error) from None
 
@@ -139,7 +139,7 @@ def call_cond(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[
         return cond_op(values[-1], yes, no, values[:-1])
 
     values.values.append(pred)
-    made = finish(host, "cond", call, yes, values, first.outputs, [first.body, second.body])
+    made = finish(host, "cond", call, yes, values.all, first.outputs, [first.body, second.body])
     return first.body.result.fill(made)
 
 
@@ -184,7 +184,7 @@ def call_while(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict
     def call(*values: Any) -> Any:
         return while_loop_op(lambda *v: again(*v)[0], step, values[:count], values[count:])
 
-    made = finish(host, name, call, step, values, body.outputs, [test.body, body.body])
+    made = finish(host, name, call, step, values.all, body.outputs, [test.body, body.body])
     return body.body.result.fill(made)
 
 
@@ -238,7 +238,7 @@ def call_scan(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[
         return *made[:carried], *(one.new_empty((count, *one.shape)) for one in made[carried:])
 
     metas = [*body.outputs[:carried], *(stacked(host, name, meta, count) for meta in body.outputs[carried:])]
-    return body.body.result.fill(finish(host, name, call, emulate, values, metas, [body.body]))
+    return body.body.result.fill(finish(host, name, call, emulate, values.all, metas, [body.body]))
 
 
 def call_map(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
@@ -265,7 +265,7 @@ def call_map(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[s
         return tuple(one.new_empty((count, *one.shape)) for one in made)
 
     metas = [stacked(host, name, meta, count) for meta in body.outputs]
-    return body.body.result.fill(finish(host, name, call, emulate, values, metas, [body.body]))
+    return body.body.result.fill(finish(host, name, call, emulate, values.all, metas, [body.body]))
 
 
 CALLERS[id(CondOp)] = call_cond

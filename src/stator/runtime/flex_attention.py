@@ -8,7 +8,7 @@ import torch
 from torch._higher_order_ops.flex_attention import FlexAttentionHOP, flex_attention, flex_attention_fake_impl
 
 from stator.frame import Frame
-from stator.native.host import CALLERS
+from stator.native.callers import CALLERS
 from stator.runtime.bodies import Captured, capture, flatten, tensors_of
 from stator.runtime.control_flow import finish
 from stator.tensors.bodies import TENSOR, Structure
@@ -16,13 +16,6 @@ from stator.tensors.meta import Meta, intern, meta_of
 from stator.tensors.traced import TracedTensor
 
 NAME = "flex_attention"
-
-
-class Listed:
-    """What the operator is given, in order."""
-
-    def __init__(self, values: list[Any]) -> None:
-        self.all = values
 
 
 def call_flex(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
@@ -47,9 +40,9 @@ def call_flex(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[
         )
 
     def emulate(*values: Any) -> Any:
-        return flex_attention_fake_impl(*values[:3], None, (), scale, chosen)  # type: ignore[arg-type]
+        return flex_attention_fake_impl(*values[:3], None, (), scale, chosen)
 
-    values = Listed([*given, *score.taken, *masking.taken])
+    values = [*given, *score.taken, *masking.taken]
     with host.recorder.paused(), torch.no_grad():
         fakes = [host.recorder.fake(one._meta.with_autograd(False, True)) for one in (query, key, value)]
         with fakes[0].fake_mode:

@@ -121,11 +121,9 @@ def extents(sizes: Sequence[int], strides: Sequence[int]) -> set[int]:
 def _numbers(before: Any, value: Any) -> Iterable[tuple[str, int]]:
     """A number in place of another one, or of what may stand for none."""
     kind = type(value)
-    if (
-        kind in _NUMBERS
-        and type(before) in _INSTEAD.get(kind, (kind,))
-        and (kind is not type(before) or value != before)
-    ):
+    if kind not in _NUMBERS or type(before) not in _INSTEAD.get(kind, (kind,)):
+        return
+    if kind is not type(before) or value != before:
         yield _NUMBERS[kind], 0
 
 
@@ -134,7 +132,8 @@ _INSTEAD: dict[type, tuple[type, ...]] = dict.fromkeys((int, float), (int, float
 
 
 def _identities(before: Any, value: Any) -> Iterable[tuple[str, int]]:
-    """Objects that can only be told apart: one kind, another one on each call."""
+    """Objects that can only be told apart: one kind, another one on each call; or a number in place of none."""
+    yield from _numbers(before, value)
     if value is not before and type(value) is type(before):
         yield "identity", 0
 

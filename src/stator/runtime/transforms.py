@@ -9,7 +9,7 @@ from torch._functorch import apis, eager_transforms
 from torch._functorch import vmap as batching
 
 from stator.frame import Frame, throw
-from stator.native.host import CALLERS
+from stator.native.callers import CALLERS
 from stator.runtime.bodies import Captured, capture, flatten, record
 from stator.runtime.entering import answers_for
 from stator.tensors.meta import Meta, SymbolicMeta, intern, intern_symbolic
