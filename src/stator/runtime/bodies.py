@@ -80,13 +80,15 @@ def tensors_of(leaves: Sequence[Any]) -> list[TracedTensor]:
 
 
 def capture(
-    host: Any, f: Frame, name: str, function: Any, args: Sequence[Any], kwargs: dict[str, Any], inner: Inner
-) -> Captured:
+    host: Any, f: Frame, name: str, function: Any, args: Sequence[Any], kwargs: dict[str, Any], inner: Inner,
+    gathers: bool = False,
+) -> Captured:  # fmt: skip
     """Runs a function under the interpreter on tensors of its own, and keeps what it did as a graph."""
     leaves, spec = flatten(host, (tuple(args), kwargs), name)
     recorder = host.recorder
     footprint = Footprint(host, roots(function, leaves))
     with SubGraph(recorder) as sub:
+        sub.gathers = gathers
         sub.why = f"{name}: a write to a tensor that the function did not make"
         given = [own(sub, i, leaf, inner) if type(leaf) is TracedTensor else leaf for i, leaf in enumerate(leaves)]
         inside_args, inside_kwargs = tree_unflatten(given, spec)

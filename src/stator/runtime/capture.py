@@ -54,6 +54,7 @@ from stator.runtime import (  # noqa: F401 - rows
     caches,
     checkpointing,
     control_flow,
+    flex_attention,
     torch_standins,
     transforms,
 )

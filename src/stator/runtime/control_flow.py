@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.cond import CondOp, cond, cond_op
+from torch._higher_order_ops.map import MapImpl, map_impl
+from torch._higher_order_ops.map import map as map_function
+from torch._higher_order_ops.scan import ScanOp, scan, scan_op
 from torch._higher_order_ops.while_loop import WhileLoopOp, while_loop, while_loop_op
 
 from stator.errors import Unsupported
@@ -14,34 +18,55 @@ from stator.frame import Frame
 from stator.native.callers import CALLERS, call_python
 from stator.native.rows import standin
 from stator.runtime.bodies import Captured, capture, flatten, tensors_of
+from stator.runtime.transforms import without
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors.bodies import Body
 from stator.tensors.control_flow import Branch, operator, record_operator
-from stator.tensors.meta import Meta
+from stator.tensors.meta import Meta, intern
 from stator.tensors.traced import TracedTensor
 
 
-@standin(cond, while_loop)
+@standin(cond, while_loop, scan, associative_scan, map_function)
 def interpret(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """These functions of torch prepare the call of an operator; what cannot be captured is a break before them."""
     return call_python(host, f, function, args, kwargs)
 
 
 class Values:
-    """What an operator is given: each tensor once, however many functions use it."""
+    """What an operator is given: first what its functions are called with, then what they take from around them.
 
-    def __init__(self) -> None:
-        self.all: list[Any] = []
+    The latter is the same for all functions and in all steps: each value once. No tensor is given twice: a copy is.
+    """
+
+    def __init__(self, host: Any, f: Frame, given: Sequence[TracedTensor]) -> None:
+        self.host, self.f = host, f
+        self.given: list[Any] = []
+        self.more: list[Any] = []
+        self.values: list[Any] = []
+        for value in given:
+            self.given.append(self.copied(value))
+
+    @property
+    def all(self) -> list[Any]:
+        return [*self.given, *self.values]
 
     def place(self, value: Any) -> int:
-        for index, known in enumerate(self.all):
+        for index, known in enumerate(self.more):
             if known is value or (type(value) is TracedInt and type(known) is TracedInt and known.expr == value.expr):
-                return index
-        self.all.append(value)
-        return len(self.all) - 1
+                return len(self.given) + index
+        self.more.append(value)
+        self.values.append(self.copied(value))
+        return len(self.given) + len(self.more) - 1
 
-    def branch(self, captured: Captured, given: Sequence[Any]) -> Branch:
-        return Branch(captured.body, [self.place(value) for value in (*given, *captured.taken)])
+    def copied(self, value: Any) -> Any:
+        """The value, or a copy of a tensor that the operator is given already."""
+        if any(value is one for one in self.given):
+            return self.host.record(self.f, torch.clone, (value,), None)
+        return value
+
+    def branch(self, captured: Captured) -> Branch:
+        """A function of what it is called with, and of all that the functions take from around them."""
+        return Branch(captured.body, [*range(len(captured.body.places)), *map(self.place, captured.taken)])
 
 
 def same(index: int, outer: TracedTensor) -> Meta:
@@ -76,11 +101,11 @@ def check_equal(host: Any, name: str, first: Sequence[Meta], second: Sequence[Me
 
 
 def finish(
-    host: Any, name: str, call: Any, emulate: Any, values: Values, metas: Sequence[Meta], bodies: Sequence[Body]
+    host: Any, name: str, call: Any, emulate: Any, values: Sequence[Any], metas: Sequence[Meta], bodies: Sequence[Body]
 ) -> list[TracedTensor]:
     function = operator(name, call, emulate, bodies)
     try:
-        return record_operator(host.recorder, function, values.all, metas, any(body.random for body in bodies))
+        return record_operator(host.recorder, function, values, metas, any(body.random for body in bodies))
     except Unsupported as error:
         raise host.located(error) from None
 
@@ -107,26 +132,15 @@ def call_cond(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[
     if first.body.result != second.body.result:
         raise host.refuse("higher-order", "torch.cond: the branches return different things", function="torch.cond")
     check_equal(host, "torch.cond", first.outputs, second.outputs, WORDS)
-    values = Values()
-    values.place(pred)
-    yes, no = (values.branch(one, leaves) for one in branches)
+    values = Values(host, f, leaves)
+    yes, no = (values.branch(one) for one in branches)
 
-    def call(pred: Any, *values: Any) -> Any:
-        return cond_op(pred, Shifted(yes), Shifted(no), values)
+    def call(*values: Any) -> Any:
+        return cond_op(values[-1], yes, no, values[:-1])
 
-    made = finish(host, "cond", call, yes, values, first.outputs, [first.body, second.body])
+    values.values.append(pred)
+    made = finish(host, "cond", call, yes, values.all, first.outputs, [first.body, second.body])
     return first.body.result.fill(made)
-
-
-class Shifted:
-    """A branch of values that come without the condition."""
-
-    def __init__(self, branch: Branch) -> None:
-        self.branch = branch
-        self.__name__ = self.__qualname__ = branch.__name__
-
-    def __call__(self, *values: Any) -> tuple[Any, ...]:
-        return self.branch(None, *values)
 
 
 def condition(host: Any, f: Frame, pred: Any) -> Any:
@@ -163,18 +177,98 @@ def call_while(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict
     check_owned(host, name, "the body", body)
     metas = [leaf._meta for leaf in leaves]
     check_equal(host, name, metas, body.outputs, ("what is carried", "what the body gives"))
-    values = Values()
-    if [values.place(leaf) for leaf in leaves] != list(range(len(leaves))):
-        raise host.refuse("higher-order", "while_loop: a tensor is carried twice", function=name)
-    again, step = values.branch(test, leaves), values.branch(body, leaves)
+    values = Values(host, f, leaves)
+    again, step = values.branch(test), values.branch(body)
     count = len(leaves)
 
     def call(*values: Any) -> Any:
         return while_loop_op(lambda *v: again(*v)[0], step, values[:count], values[count:])
 
-    made = finish(host, name, call, step, values, body.outputs, [test.body, body.body])
+    made = finish(host, name, call, step, values.all, body.outputs, [test.body, body.body])
     return body.body.result.fill(made)
 
 
+# ---- scan and map ---------------------------------------------------------------------------------------------------
+
+
+def stacked(host: Any, name: str, meta: Meta, count: Any) -> Meta:
+    """Metadata of so many tensors in one."""
+    size = (count, *meta.size)
+    if not all(type(number) is int for number in size):
+        raise host.refuse("higher-order", f"{name}: sizes that differ from call to call", function=name)
+    strides = [1]
+    for number in reversed(size[1:]):
+        strides.append(strides[-1] * max(number, 1))
+    key = facts(meta).key
+    return intern((size, tuple(reversed(strides)), 0, *key[3:]))
+
+
+def element(count: int) -> Any:
+    """Metadata inside of a function: of arguments after the first so many, one element."""
+    return lambda index, outer: same(index, outer) if index < count else without(outer._meta, 0)
+
+
+def length(host: Any, name: str, xs: Sequence[Any]) -> Any:
+    sizes = [leaf._meta.size[0] for leaf in xs if leaf._meta.size]
+    if not sizes or len(sizes) < len(xs) or any(size != sizes[0] for size in sizes):
+        raise host.refuse("higher-order", f"{name}: lengths that do not fit", function=name)
+    return sizes[0]
+
+
+def call_scan(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """`scan(combine_fn, init, xs)`."""
+    name = "scan"
+    names = dict(zip(("combine_fn", "init", "xs", "additional_inputs"), args, strict=False)) | (kwargs or {})
+    init, xs = list(names["init"]), list(names["xs"])
+    if names["additional_inputs"] or len(tensors_of([*init, *xs])) < len(init) + len(xs):
+        raise host.refuse("higher-order", "scan: arguments that are no tensors", function=name)
+    count, carried = length(host, name, xs), len(init)
+    body = capture(host, f, name, names["combine_fn"], [*init, *xs], {}, element(carried))
+    check_owned(host, name, "the function", body)
+    check_equal(host, name, [leaf._meta for leaf in init], body.outputs[:carried], ("the start", "what is carried"))
+    values = Values(host, f, [*init, *xs])
+    step = values.branch(body)
+    both = carried + len(xs)
+
+    def call(*values: Any) -> Any:
+        return scan_op(step, list(values[:carried]), list(values[carried:both]), tuple(values[both:]))
+
+    def emulate(*values: Any) -> Any:
+        made = step(*values[:carried], *(x[0] for x in values[carried:both]), *values[both:])
+        return *made[:carried], *(one.new_empty((count, *one.shape)) for one in made[carried:])
+
+    metas = [*body.outputs[:carried], *(stacked(host, name, meta, count) for meta in body.outputs[carried:])]
+    return body.body.result.fill(finish(host, name, call, emulate, values.all, metas, [body.body]))
+
+
+def call_map(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """`map(f, xs, *args)`."""
+    name = "map"
+    inner, xs, more = args
+    xs, more = list(xs), list(more)
+    if kwargs or len(tensors_of([*xs, *more])) < len(xs) + len(more):
+        raise host.refuse("higher-order", "map: arguments that are no tensors", function=name)
+    count, mapped = length(host, name, xs), len(xs)
+    body = capture(
+        host, f, name, inner, [*xs, *more], {},
+        lambda index, outer: without(outer._meta, 0) if index < mapped else same(index, outer),
+    )  # fmt: skip
+    check_owned(host, name, "the function", body)
+    values = Values(host, f, [*xs, *more])
+    step = values.branch(body)
+
+    def call(*values: Any) -> Any:
+        return map_impl(step, list(values[:mapped]), list(values[mapped:]))
+
+    def emulate(*values: Any) -> Any:
+        made = step(*(x[0] for x in values[:mapped]), *values[mapped:])
+        return tuple(one.new_empty((count, *one.shape)) for one in made)
+
+    metas = [stacked(host, name, meta, count) for meta in body.outputs]
+    return body.body.result.fill(finish(host, name, call, emulate, values.all, metas, [body.body]))
+
+
 CALLERS[id(CondOp)] = call_cond
+CALLERS[id(ScanOp)] = call_scan
+CALLERS[id(MapImpl)] = call_map
 CALLERS[id(WhileLoopOp)] = call_while

@@ -88,6 +88,9 @@ SIZED: dict[Any, int] = {
 
 def get(recorder: Recorder, tensor: TracedTensor, index: Any) -> Any:
     """`tensor[index]`."""
+    parts = list(index) if type(index) is tuple else [index]
+    if recorder.sub is not None and recorder.sub.gathers and all(map(_is_index, parts)):
+        return recorder.call(torch.ops.aten.index.Tensor, (tensor, parts))
     view, rest = _view(recorder, tensor, index)
     if rest:
         return recorder.record(GETITEM, (view, rest), {})
