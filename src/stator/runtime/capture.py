@@ -25,6 +25,7 @@ from stator.graph.backends import compile_graph, refused, traces
 from stator.graph.module import eager_callable, operation_names
 from stator.graph.overlap import guarded
 from stator.guards import path as paths
+from stator.guards.check import EQ
 from stator.guards.guardset import GuardSet
 from stator.guards.path import Path
 from stator.guards.state import snapshot
@@ -424,6 +425,9 @@ class Capture:
         host.settle_modules()
         for change, arguments in [*host.ambient.changes(), *host.recorder.state_effects(), *self.regions.effects()]:
             host.defer(change, list(arguments), None)
+        if (condition := host.recorder.scope.condition) is not None:
+            reader, values = condition
+            self.guards.add(paths.const(reader).part("settings of torch", reader), EQ, values, None)
         assembly = self.make_assembly()
         start = Rerun(*self.call.eager_function(None if self.options.fullgraph else self.owner))
         try:

@@ -128,7 +128,7 @@ class Recorder:
         self.scalars = Scalars()
         self.follows_data = False  # some symbols are numbers that only data tells
         self.start_symbols: Callable[[], Symbols] | None = None  # where data may become symbols
-        self.state = GraphState(self.record_state)
+        self.state = GraphState(self.record_state, traces)
         self.replay: Any = None  # the graph on fake tensors, once gradients are asked for
         self.leaves: list[TracedTensor] = []  # made while capturing, and told to require grad
         self.no_leaves = False  # they are not to be made
