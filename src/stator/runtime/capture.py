@@ -55,6 +55,7 @@ from stator.runtime import (  # noqa: F401 - rows
     caches,
     checkpointing,
     control_flow,
+    random_state,
     torch_standins,
     transforms,
 )

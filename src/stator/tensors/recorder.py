@@ -20,7 +20,7 @@ from stator.shapes.polynomial import Polynomial
 from stator.shapes.scalar import number
 from stator.shapes.scalar_forms import takes_floats, tensorised, with_tensor
 from stator.shapes.symbols import Comparison, Symbols, is_long
-from stator.tensors import attributes, bindings, counting, data, finish, indexing, inputs
+from stator.tensors import attributes, bindings, counting, data, finish, indexing, inputs, randomness
 from stator.tensors import data_dependent as data_dependent  # registers its rows
 from stator.tensors import gradients as gradients
 from stator.tensors.array_calls import array_call, array_call_once
@@ -410,6 +410,9 @@ class Recorder:
             raise UnsupportedOp(describe(target.func), "the backend cannot take it")
         if target.factory and "device" not in kwargs and (device := default_device()) is not None:
             kwargs = {**kwargs, "device": device}
+        generator = None
+        if kwargs and type(kwargs.get("generator")) in randomness.GENERATORS:
+            kwargs, generator = randomness.without_generator(self, kwargs)
         found: list[TracedTensor] = []
         keys: list[Any] = []
         nodes: list[Any] = []
@@ -432,6 +435,8 @@ class Recorder:
         plan = None if target.unique else memo.plans.get(key)
         if plan is None:
             plan = self._plan(target, args, kwargs, found, key, state)
+        if generator is not None:
+            named_nodes = {**named_nodes, "generator": generator}
         made = self._apply(target, plan, state, tuple(nodes), named_nodes, found)
         if target.func in ARITHMETIC and type(made) is TracedTensor:
             self.scalars.note(target.func, args, made)
