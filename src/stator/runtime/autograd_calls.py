@@ -11,6 +11,7 @@ from stator.frame import Frame, native
 from stator.guards.check import IS, LEN
 from stator.native.rows import standin
 from stator.runtime.tensor_attributes import read_outside, write_outside
+from stator.runtime.tensor_hooks import check_none
 from stator.tensors.gradients import as_gradient, record_gradients
 from stator.tensors.traced import TracedTensor
 
@@ -45,6 +46,7 @@ def tensors(host: Any, f: Frame, value: Any, holes: bool = False) -> list[Any]:
 @standin(torch.autograd.grad)
 def stand_grad(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """Gradients as a node of the graph."""
+    check_none(host, "torch.autograd.grad")
     given = bound(host, GRAD, args, kwargs)
     if given.get("is_grads_batched") or "inputs" not in given or given.get("only_inputs", True) is not True:
         raise host.refuse("autograd", "batched gradients", function="torch.autograd.grad")
@@ -79,6 +81,7 @@ def stand_backward(host: Any, f: Frame, function: Any, args: list[Any], kwargs: 
 def backward(host: Any, f: Frame, given: dict[str, Any]) -> None:
     """Gradients of all leaves, added to what they have."""
     recorder = host.recorder
+    check_none(host, "torch.autograd.backward")
     if given.get("grad_variables") is not None:
         raise host.refuse("autograd", "grad_variables", function="torch.autograd.backward")
     outputs = tensors(host, f, given["tensors"])

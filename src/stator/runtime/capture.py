@@ -56,6 +56,7 @@ from stator.runtime import (  # noqa: F401 - rows
     checkpointing,
     control_flow,
     random_state,
+    tensor_hooks,
     torch_standins,
     transforms,
 )

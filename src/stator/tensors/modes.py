@@ -147,6 +147,8 @@ class Scope:
     def go_to(self, state: State) -> None:
         """Brings torch into a state without inference mode."""
         torch._C._set_grad_enabled(state.grad)
+        if torch.get_default_dtype() is not state.dtype:
+            torch.set_default_dtype(state.dtype)
         cache, rows = state.autocast or (True, ())
         wanted = _by_device(rows)
         for device in _AUTOCAST_DEVICES:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from stator.shapes.scalar import number
+from stator.tensors import settings
 from stator.tensors.meta import Meta, intern
 from stator.tensors.modes import read_state
 from stator.tensors.plan import Constant, New, Plan
@@ -135,6 +136,7 @@ def without_generator(recorder: Recorder, kwargs: dict[str, Any]) -> tuple[dict[
     return rest, operand(generator)
 
 
+STATEFUL = frozenset({new_generator, seed_generator, read_generator, write_generator, settings.apply})
 GENERATORS = frozenset({torch.Generator, TracedGenerator})
 
 

@@ -116,6 +116,7 @@ class Recorder:
         self._outer: Recorder | None = None
         self.symbols: Symbols | None = None
         self.has_floats = False
+        self.host: Any = None  # what runs the program, where there is one
         self.has_arrays = False  # some tensors are the memory of arrays of numpy
         self.readings = Readings(self)
         self.is_outside: Callable[[Any], bool] = lambda tensor: True  # no input of stator's own making

@@ -1,0 +1,103 @@
+"""Hooks on tensors: the entry function registers them on the real tensors after the graph ran.
+
+A tensor of the graph that has a hook is returned by it. Where the graph runs as it is, that is the tensor which later
+operations used; a trace gives copies, so there only tensors from outside can have hooks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from stator.emit.plan import CannotRebuild, Heap, Plan
+from stator.emit.recipes import register_whole
+from stator.frame import Frame
+from stator.native.attribute_rows import READERS
+from stator.native.callers import CALLERS
+from stator.native.rows import standin
+from stator.tensors.targets import register
+from stator.tensors.traced import TracedTensor
+
+
+class HookHandle:
+    """Stands for the handle of a hook that is yet to be registered."""
+
+    __slots__ = ("row",)
+
+    def __init__(self, row: Any) -> None:
+        self.row = row
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return torch.utils.hooks.RemovableHandle
+
+
+class Removal:
+    """`handle.remove`, yet to be called."""
+
+    __slots__ = ("handle",)
+
+    def __init__(self, handle: HookHandle) -> None:
+        self.handle = handle
+
+
+def attach(host: Any, function: Any, traced: Any, args: list[Any]) -> Any:
+    """Registers later, in the order of the program; until then nobody may write to the tensor."""
+    name = f"Tensor.{function.__name__}"
+    meta = traced._meta
+    outside = host.recorder.real(traced) is not None
+    if not meta.requires_grad or host.recorder.sub is not None:
+        raise host.refuse("autograd", "a tensor that does not require grad", function=name)
+    if host.recorder.traces and not outside:
+        raise host.refuse("autograd", "the backend gives other tensors than it works with", function=name)
+    if function is torch.Tensor.register_post_accumulate_grad_hook and not meta.leaf:
+        raise host.refuse("autograd", "a tensor that is no leaf", function=name)
+    traced._storage.fixed = "a write to a tensor with a hook"
+    host.defer(function, [traced, *args], None)
+    host.hooks.append(host.effects[-1])
+    return host.effects[-1]
+
+
+@standin(torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook)
+def stand_hook(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if len(args) != 2 or kwargs or type(args[0]) is not TracedTensor:
+        raise host.refuse("autograd", "a hook by other arguments", function=f"Tensor.{function.__name__}")
+    return HookHandle(attach(host, function, args[0], args[1:]))
+
+
+def retain(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """`retain_grad()`: of a leaf it does nothing."""
+    host = recorder.host
+    if not (args[0]._meta.leaf and args[0]._meta.requires_grad):
+        attach(host, torch.Tensor.retain_grad, args[0], [])
+
+
+def check_none(host: Any, what: str) -> None:
+    """Gradients that are taken inside would run hooks that do not exist yet."""
+    if host.hooks:
+        raise host.refuse("autograd", "gradients through tensors with hooks", function=what)
+
+
+def read_handle(host: Any, f: Frame, handle: HookHandle, name: str) -> Any:
+    if name == "remove":
+        return Removal(handle)
+    raise host.refuse("autograd", f"RemovableHandle.{name}", function=f"RemovableHandle.{name}")
+
+
+def remove(host: Any, f: Frame, removal: Removal, args: list[Any], kwargs: Any) -> None:
+    """The hook is not registered at all."""
+    row = removal.handle.row
+    for rows in (host.effects, host.hooks):
+        rows[:] = [one for one in rows if one is not row]
+
+
+def refuse(obj: Any, solid: Any, heap: Heap) -> Plan:
+    raise CannotRebuild(obj, "the handle of a hook exists only once it is registered")
+
+
+register(torch.Tensor.retain_grad, retain)
+READERS[id(HookHandle)] = read_handle
+CALLERS[id(Removal)] = remove
+register_whole(HookHandle, refuse)
+register_whole(Removal, refuse)
