@@ -64,6 +64,14 @@ def inside(x):
     return leaf.grad, x.sum()
 
 
+def writes(x):
+    leaf = x.detach().requires_grad_()
+    y = leaf * 2
+    y.register_hook(lambda grad: None if grad.mul_(3) is grad else grad)
+    (y * torch.ones(3)).sum().backward()
+    return leaf.grad, x.sum()
+
+
 def written_later(x):
     y = x * 2
     y.register_hook(lambda grad: grad * 3)
@@ -86,8 +94,20 @@ def kept(x):
     return y.sum(), handle
 
 
-WHOLE = [scaled, on_input, in_order, closure, removed]
-PARTS = [before_a_break, inside, written_later, no_grad]
+def looks(x):
+    seen = []
+    leaf = x.detach().requires_grad_()
+    y = leaf * 2
+    handle = y.register_hook(lambda grad: seen.append(grad * 10))
+    z = y * y
+    z.register_hook(lambda grad: seen.append(torch.is_grad_enabled()))
+    z.sum().backward()
+    handle.remove()
+    return x.sum(), leaf.grad, seen
+
+
+WHOLE = [scaled, on_input, in_order, closure, removed, looks]
+PARTS = [before_a_break, inside, writes, written_later, no_grad]
 
 
 def gradient(program, x):
@@ -95,7 +115,7 @@ def gradient(program, x):
     result = program(x)
     loss = result if isinstance(result, torch.Tensor) else next(one for one in result if one.requires_grad)
     loss.backward()
-    return loss.detach(), x.grad
+    return loss.detach(), [] if isinstance(result, torch.Tensor) else result[1:], x.grad
 
 
 @pytest.mark.parametrize("program", [*WHOLE, *PARTS], ids=lambda p: p.__name__)
@@ -147,7 +167,9 @@ def test_backends_that_trace():
     compiled = stator.compile(on_input, backend="aot_eager", fullgraph=True)
     x = torch.arange(3.0)
     assert str(gradient(compiled, x)) == str(gradient(on_input, x))
-    compiled = stator.compile(scaled, backend="aot_eager")
+    for program in (scaled, looks):
+        compiled = stator.compile(program, backend="aot_eager")
+        assert str(gradient(compiled, x)) == str(gradient(program, x))
     assert str(gradient(compiled, x)) == str(gradient(scaled, x))
 
 

@@ -441,6 +441,7 @@ class Capture:
             self.unmade = {type(obj) for obj in (error.obj, *error.within)} - CONTENT_TYPES
             raise unsupported("cannot-rebuild", str(error), type=type(error.obj).__name__) from error
         arrays.check_memory(host, assembly.outputs.values())
+        tensor_hooks.check(host)
         host.identities.guard(assembly.written, torch.Tensor)
         graph, inputs = self.compile_graph(assembly)
         again = self.rerun(start) if graph is not None and host.recorder.repeatable and not host.locks else None

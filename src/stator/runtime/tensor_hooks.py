@@ -12,7 +12,9 @@ import torch
 
 from stator.emit.plan import CannotRebuild, Heap, Plan
 from stator.emit.recipes import register_whole
+from stator.errors import Again
 from stator.frame import Frame
+from stator.guards import path as paths
 from stator.native.attribute_rows import READERS
 from stator.native.callers import CALLERS
 from stator.native.rows import standin
@@ -49,7 +51,7 @@ def attach(host: Any, function: Any, traced: Any, args: list[Any]) -> Any:
     outside = host.recorder.real(traced) is not None
     if not meta.requires_grad or host.recorder.sub is not None:
         raise host.refuse("autograd", "a tensor that does not require grad", function=name)
-    if host.recorder.traces and not outside:
+    if host.recorder.traces and not outside and HOOKING in host.whole_paths:
         raise host.refuse("autograd", "the backend gives other tensors than it works with", function=name)
     if function is torch.Tensor.register_post_accumulate_grad_hook and not meta.leaf:
         raise host.refuse("autograd", "a tensor that is no leaf", function=name)
@@ -73,10 +75,42 @@ def retain(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None
         attach(host, torch.Tensor.retain_grad, args[0], [])
 
 
+HOOKING = paths.const("hooks on tensors of a graph that is traced")
+
+
+def check(host: Any) -> None:
+    """At the end: a trace would not run hooks on its own tensors; the capture is made again, with a break."""
+    if host.recorder.traces and any(host.recorder.real(row[1][0]) is None for row in host.hooks):
+        raise Again(HOOKING)
+
+
 def check_none(host: Any, what: str) -> None:
     """Gradients that are taken inside would run hooks that do not exist yet."""
     if host.hooks:
         raise host.refuse("autograd", "gradients through tensors with hooks", function=what)
+
+
+def hooked(host: Any) -> list[Any]:
+    """Tensors whose hooks a backward runs, in the order it does that: those made last come first."""
+    found = {id(args[0]): args[0] for _, args, _ in host.hooks}
+    if any(function is torch.Tensor.register_post_accumulate_grad_hook for function, _, _ in host.hooks):
+        check_none(host, "Tensor.backward")
+    order = {node: place for place, node in enumerate(host.recorder.graph.nodes)}
+    return sorted(found.values(), key=lambda traced: -order[traced._node])
+
+
+def run_hooks(host: Any, f: Frame, traced: Any, grad: Any) -> None:
+    """Hooks that look at a gradient, as all of a tensor see the same one; one that changes it cannot be served."""
+    memory, before = grad._storage, grad._storage.fixed
+    memory.fixed = "a hook that writes to the gradient"  # which autograd passes on
+    for function, args, _ in list(host.hooks):
+        if args[0] is not traced:
+            continue
+        if function is torch.Tensor.retain_grad:
+            host.recorder.inner_grads[id(traced)] = traced, host.recorder.call(torch.clone, (grad,), {})
+        elif host.call(f, args[1], [grad], None) is not None:
+            raise host.refuse("autograd", "a hook that changes the gradient", function="Tensor.register_hook")
+    memory.fixed = before
 
 
 def read_handle(host: Any, f: Frame, handle: HookHandle, name: str) -> Any:
