@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import dis
 from functools import cache
 from types import CodeType, FunctionType
@@ -31,4 +32,4 @@ def opcode_function(name: str, arg: int, inputs: int, outputs: int) -> FunctionT
         co_code=body, co_stacksize=inputs + outputs + 4, co_name=name.lower(), co_filename="<stator opcode>"
     )
     _frames.mark_code(code, _frames.TRANSPARENT)
-    return FunctionType(code, {}, name.lower())
+    return FunctionType(code, {"__builtins__": builtins}, name.lower())  # C code that imports looks for them there

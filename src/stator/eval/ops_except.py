@@ -55,10 +55,13 @@ def with_except_start(f: Frame, arg: Any) -> None:
     f.stack.append(f.world.call(f, f.stack[-4], [type(error), error, error.__traceback__], None))
 
 
+CALLED: set[type] = set()  # managers made in C whose methods have stand-ins
+
+
 @op("BEFORE_WITH")
 def before_with(f: Frame, arg: Any) -> None:
     manager = f.stack[-1]
-    if not f.world.is_opaque(manager):
+    if not f.world.is_opaque(manager) and type(manager) not in CALLED:
         f.stack.extend(run_micro(f, opcode_function("BEFORE_WITH", 0, 1, 2), 1))
         return
     f.stack[-1] = f.world.load_attr(f, manager, "__exit__")

@@ -11,6 +11,7 @@ from stator.frame import Frame, native
 from stator.guards.check import IS, LEN
 from stator.native.rows import standin
 from stator.runtime.tensor_attributes import read_outside, write_outside
+from stator.runtime.tensor_hooks import check_none, hooked, run_hooks
 from stator.tensors.gradients import as_gradient, record_gradients
 from stator.tensors.traced import TracedTensor
 
@@ -45,6 +46,7 @@ def tensors(host: Any, f: Frame, value: Any, holes: bool = False) -> list[Any]:
 @standin(torch.autograd.grad)
 def stand_grad(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """Gradients as a node of the graph."""
+    check_none(host, "torch.autograd.grad")
     given = bound(host, GRAD, args, kwargs)
     if given.get("is_grads_batched") or "inputs" not in given or given.get("only_inputs", True) is not True:
         raise host.refuse("autograd", "batched gradients", function="torch.autograd.grad")
@@ -91,14 +93,33 @@ def backward(host: Any, f: Frame, given: dict[str, Any]) -> None:
     leaves = leaves_of(host) if chosen is None else tensors(host, f, chosen)
     for leaf in leaves:
         check_hooks(host, leaf)
+    watching = hooked(host) if host.hooks else []
+    if watching and (create_graph or chosen is not None):
+        check_none(host, "Tensor.backward")
     options = {"create_graph": create_graph, "retain_graph": create_graph if retain_graph is None else retain_graph}
     try:
-        found = record_gradients(recorder, outputs, leaves, grads, keep_missing=False, allow_unused=True, **options)
-        for leaf, grad in zip(leaves, found, strict=True):
+        wanted = [*leaves, *(traced for traced in watching if not any(traced is leaf for leaf in leaves))]
+        found = record_gradients(recorder, outputs, wanted, grads, keep_missing=False, allow_unused=True, **options)
+        if watching:
+            observe(host, f, watching, wanted, found)
+        for leaf, grad in zip(leaves, found, strict=False):
             if grad is not None:
                 accumulate(host, f, leaf, grad, create_graph)
     except Unsupported as error:
         raise host.located(error) from None
+
+
+def observe(host: Any, f: Frame, watching: list[Any], wanted: list[Any], found: list[Any]) -> None:
+    """The hooks of tensors that the backward reached, in the state that autograd runs them in."""
+    grads = {id(traced): grad for traced, grad in zip(wanted, found, strict=True)}
+    enabled = torch.is_grad_enabled()
+    torch._C._set_grad_enabled(False)
+    try:
+        for traced in watching:
+            if grads[id(traced)] is not None:
+                run_hooks(host, f, traced, grads[id(traced)])
+    finally:
+        torch._C._set_grad_enabled(enabled)
 
 
 def leaves_of(host: Any) -> list[Any]:

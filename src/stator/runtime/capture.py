@@ -25,6 +25,7 @@ from stator.graph.backends import compile_graph, refused, traces
 from stator.graph.module import eager_callable, operation_names
 from stator.graph.overlap import guarded
 from stator.guards import path as paths
+from stator.guards.check import EQ
 from stator.guards.guardset import GuardSet
 from stator.guards.path import Path
 from stator.guards.state import snapshot
@@ -55,6 +56,8 @@ from stator.runtime import (  # noqa: F401 - rows
     checkpointing,
     control_flow,
     flex_attention,
+    random_state,
+    tensor_hooks,
     torch_standins,
     transforms,
 )
@@ -425,6 +428,9 @@ class Capture:
         host.settle_modules()
         for change, arguments in [*host.ambient.changes(), *host.recorder.state_effects(), *self.regions.effects()]:
             host.defer(change, list(arguments), None)
+        if (condition := host.recorder.scope.condition) is not None:
+            reader, values = condition
+            self.guards.add(paths.const(reader).part("settings of torch", reader), EQ, values, None)
         assembly = self.make_assembly()
         start = Rerun(*self.call.eager_function(None if self.options.fullgraph else self.owner))
         try:
@@ -436,6 +442,7 @@ class Capture:
             self.unmade = {type(obj) for obj in (error.obj, *error.within)} - CONTENT_TYPES
             raise unsupported("cannot-rebuild", str(error), type=type(error.obj).__name__) from error
         arrays.check_memory(host, assembly.outputs.values())
+        tensor_hooks.check(host)
         host.identities.guard(assembly.written, torch.Tensor)
         graph, inputs = self.compile_graph(assembly)
         again = self.rerun(start) if graph is not None and host.recorder.repeatable and not host.locks else None

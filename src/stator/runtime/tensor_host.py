@@ -89,6 +89,8 @@ class TensorHost(Host):
         self.arrays: list[Any] = []  # records of outside arrays whose contents have entered
         self.dirty: set[Path] = set()  # those that the program wrote to at some time
         self.lent: list[Any] = []  # arrays whose memory a tensor shares
+        self.hooks: list[Any] = []  # effects that register hooks on tensors
+        self.recorder.host = self
         self.array_inputs: list[Any] = []  # outside arrays that are graph inputs: array, path, tensor
         self.cached: dict[Any, Any] = {}  # (id of an lru_cache, key of a call) -> what it holds for the program
         self.registries = Registries()

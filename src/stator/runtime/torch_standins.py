@@ -10,13 +10,14 @@ import torch
 from torch.autograd import profiler
 
 from stator.eval.machine import replace_body
+from stator.eval.ops_except import CALLED
 from stator.frame import Frame, throw
 from stator.guards import path as paths
 from stator.native.host import Host
-from stator.native.rows import standin
+from stator.native.rows import method_standin, standin
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
-from stator.tensors.modes import default_device
+from stator.tensors.modes import default_device, enter_device, leave_device
 from stator.tensors.traced import TracedTensor
 
 
@@ -133,3 +134,18 @@ def leave_block(frame: Frame) -> None:
 
 replace_body(profiler.record_function.__enter__.__code__, enter_block)
 replace_body(profiler.record_function.__exit__.__code__, leave_block)
+
+
+@method_standin(torch.device, "__enter__")
+def enter_device_context(host: Any, f: Frame, method: Any, args: list[Any], kwargs: Any) -> Any:
+    """`with torch.device(…)`: factories are told the device."""
+    enter_device(args[0])
+    return args[0]
+
+
+@method_standin(torch.device, "__exit__")
+def leave_device_context(host: Any, f: Frame, method: Any, args: list[Any], kwargs: Any) -> None:
+    leave_device()
+
+
+CALLED.add(torch.device)

@@ -7,6 +7,7 @@ leave no trace.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +16,7 @@ from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 from torch.utils import _device
 
+from stator.tensors import settings
 from stator.tensors.signals import UnsupportedState
 
 if TYPE_CHECKING:
@@ -24,6 +26,32 @@ _grad = torch.is_grad_enabled
 _inference = torch.is_inference_mode_enabled
 _default_dtype = torch.get_default_dtype
 _any_autocast = torch._C._is_any_autocast_enabled
+_settings = settings.watched
+
+
+class Entered(threading.local):
+    """Devices that the program being captured has entered as contexts; torch itself does not hear of them."""
+
+    def __init__(self) -> None:
+        self.devices: list[torch.device] = []
+
+    @property
+    def top(self) -> torch.device | None:
+        return self.devices[-1] if self.devices else None
+
+
+_entered = Entered()
+
+
+def enter_device(device: torch.device) -> None:
+    _entered.devices.append(device)
+
+
+def leave_device() -> None:
+    if not _entered.devices:
+        raise UnsupportedState("torch.device", "a context that the program did not enter")
+    _entered.devices.pop()
+
 
 _AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "mps")
 
@@ -37,11 +65,14 @@ class State(NamedTuple):
     inference: bool
     dtype: torch.dtype
     autocast: tuple[bool, Autocast] | None  # cache enabled and (device, enabled, dtype) rows; None: off everywhere
+    settings: settings.Values | None = None  # None: as at the start
+    device: torch.device | None = None  # that the program made the default one
 
 
 def read_state() -> State:
     """The state operations run in now."""
-    return State(_grad(), _inference(), _default_dtype(), _read_autocast() if _any_autocast() else None)
+    autocast = _read_autocast() if _any_autocast() else None
+    return State(_grad(), _inference(), _default_dtype(), autocast, _settings.now, _entered.top)
 
 
 def _read_autocast() -> tuple[bool, Autocast]:
@@ -79,7 +110,7 @@ def _by_device(rows: Autocast) -> dict[str, tuple[str, bool, torch.dtype]]:
 
 def default_device() -> torch.device | None:
     """The device that factories use without being told, if one was set."""
-    return _device.CURRENT_DEVICE
+    return _entered.top or _device.CURRENT_DEVICE
 
 
 def check_surroundings() -> None:
@@ -106,11 +137,18 @@ class Scope:
         self.cache = torch.is_autocast_cache_enabled()
         self.nesting = _nesting()
         self.guards: list[InferenceGuard] = []
+        self.settings = _settings.start, _settings.now, _settings.late
+        self.condition: Any = None  # on settings, known at the end
+        self.devices, _entered.devices = _entered.devices, []
+        _settings.start, _settings.now, _settings.late = None, None, False
+        self.state = read_state()
         return self
 
     def go_to(self, state: State) -> None:
         """Brings torch into a state without inference mode."""
         torch._C._set_grad_enabled(state.grad)
+        if torch.get_default_dtype() is not state.dtype:
+            torch.set_default_dtype(state.dtype)
         cache, rows = state.autocast or (True, ())
         wanted = _by_device(rows)
         for device in _AUTOCAST_DEVICES:
@@ -139,6 +177,11 @@ class Scope:
         torch._C._set_grad_enabled(self.state.grad)
         if torch.get_default_dtype() is not self.state.dtype:
             torch.set_default_dtype(self.state.dtype)
+        self.condition = settings.condition()
+        if _settings.start is not None:
+            settings.apply(_settings.start)
+        _settings.start, _settings.now, _settings.late = self.settings
+        _entered.devices = self.devices
 
 
 def _nesting() -> int:
@@ -148,9 +191,16 @@ def _nesting() -> int:
 
 def state_effects(start: State, end: State) -> list[tuple[Any, tuple[Any, ...]]]:
     """Calls that bring torch from one state into another, after a program that leaves it changed."""
-    if end._replace(grad=start.grad) != start:
+    if end._replace(grad=start.grad, settings=None, dtype=start.dtype) != start:
         raise UnsupportedState("torch", "a context of torch is still open at the end")
-    return [] if end.grad == start.grad else [(torch._C._set_grad_enabled, (end.grad,))]
+    calls: list[tuple[Any, tuple[Any, ...]]] = []
+    if end.grad != start.grad:
+        calls.append((torch._C._set_grad_enabled, (end.grad,)))
+    if end.dtype != start.dtype:
+        calls.append((torch.set_default_dtype, (end.dtype,)))
+    if end.settings is not None:
+        calls.append((settings.apply, (end.settings,)))
+    return calls
 
 
 class InferenceGuard:
@@ -180,21 +230,34 @@ class InferenceGuard:
 class GraphState:
     """The state the graph is in after its last node, and the nodes that change it."""
 
-    def __init__(self, record: Callable[[Any, tuple[Any, ...], str], Node]) -> None:
+    def __init__(self, record: Callable[[Any, tuple[Any, ...], str], Node], traces: bool = False) -> None:
+        self.traces = traces
+        self.settings: settings.Values = ()  # at the start, once some have changed
         self.start = self.now = read_state()
         self._record = record
         self._entered: list[tuple[str, State, Node]] = []  # contexts open in the graph: kind, state before, handle
 
     def go_to(self, state: State) -> None:
         """Records what brings the graph into `state`."""
-        if state.dtype is not self.start.dtype:  # AOTAutograd leaves it to the running graph to look at the default
-            raise UnsupportedState("torch.set_default_dtype", "the default dtype changes")
+        if state.settings != self.now.settings:
+            self._set(state.settings)
+        if state.dtype is not self.now.dtype:
+            if self.traces:  # AOTAutograd leaves it to the running graph to look at the default
+                raise UnsupportedState("torch.set_default_dtype", "the default dtype changes")
+            self._record(torch.set_default_dtype, (state.dtype,), "set_default_dtype")
         if (self.now.inference, self.now.autocast) != (state.inference, state.autocast):
             self._nest(state)
             self._contexts(state)
         if self.now.grad != state.grad:
             self._record(torch._C._set_grad_enabled, (state.grad,), "set_grad_enabled")
         self.now = state
+
+    def _set(self, wanted: settings.Values | None) -> None:
+        self.settings = self.settings or _settings.start or ()
+        before, after = self.now.settings or self.settings, wanted or self.settings
+        if self.traces and not settings.only_early(before, after):
+            raise UnsupportedState("torch.backends", "settings that the backend would not see")
+        self._record(settings.apply, (after,), "settings")
 
     def _nest(self, state: State) -> None:
         """Blocks of autocast hold blocks of another grad mode whole: what splits a graph by them wants that."""
@@ -257,7 +320,7 @@ LEAVE: dict[str, Any] = {
     "autocast": autocast_mode._exit_autocast,
     "inference": grad_mode._exit_inference_mode,
 }
-SETTERS: frozenset[Any] = frozenset({torch._C._set_grad_enabled})
+SETTERS: frozenset[Any] = frozenset({torch._C._set_grad_enabled, torch.set_default_dtype, settings.apply})
 
 # Functions that read or change nothing but this state: they run for real while capturing.
 STATE_FUNCTIONS: frozenset[Any] = frozenset(

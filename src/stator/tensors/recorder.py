@@ -20,7 +20,7 @@ from stator.shapes.polynomial import Polynomial
 from stator.shapes.scalar import number
 from stator.shapes.scalar_forms import takes_floats, tensorised, with_tensor
 from stator.shapes.symbols import Comparison, Symbols, is_long
-from stator.tensors import attributes, bindings, counting, data, finish, indexing, inputs
+from stator.tensors import attributes, bindings, counting, data, finish, indexing, inputs, randomness
 from stator.tensors import data_dependent as data_dependent  # registers its rows
 from stator.tensors import gradients as gradients
 from stator.tensors.array_calls import array_call, array_call_once
@@ -116,6 +116,7 @@ class Recorder:
         self._outer: Recorder | None = None
         self.symbols: Symbols | None = None
         self.has_floats = False
+        self.host: Any = None  # what runs the program, where there is one
         self.has_arrays = False  # some tensors are the memory of arrays of numpy
         self.readings = Readings(self)
         self.is_outside: Callable[[Any], bool] = lambda tensor: True  # no input of stator's own making
@@ -128,7 +129,7 @@ class Recorder:
         self.scalars = Scalars()
         self.follows_data = False  # some symbols are numbers that only data tells
         self.start_symbols: Callable[[], Symbols] | None = None  # where data may become symbols
-        self.state = GraphState(self.record_state)
+        self.state = GraphState(self.record_state, traces)
         self.replay: Any = None  # the graph on fake tensors, once gradients are asked for
         self.leaves: list[TracedTensor] = []  # made while capturing, and told to require grad
         self.no_leaves = False  # they are not to be made
@@ -410,6 +411,9 @@ class Recorder:
             raise UnsupportedOp(describe(target.func), "the backend cannot take it")
         if target.factory and "device" not in kwargs and (device := default_device()) is not None:
             kwargs = {**kwargs, "device": device}
+        generator = None
+        if kwargs and type(kwargs.get("generator")) in randomness.GENERATORS:
+            kwargs, generator = randomness.without_generator(self, kwargs)
         found: list[TracedTensor] = []
         keys: list[Any] = []
         nodes: list[Any] = []
@@ -432,6 +436,8 @@ class Recorder:
         plan = None if target.unique else memo.plans.get(key)
         if plan is None:
             plan = self._plan(target, args, kwargs, found, key, state)
+        if generator is not None:
+            named_nodes = {**named_nodes, "generator": generator}
         made = self._apply(target, plan, state, tuple(nodes), named_nodes, found)
         if target.func in ARITHMETIC and type(made) is TracedTensor:
             self.scalars.note(target.func, args, made)

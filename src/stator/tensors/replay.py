@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
+from stator.tensors import randomness
 from stator.tensors.fakes import make_fake, own_mode, storage_of
 from stator.tensors.modes import Scope
+from stator.tensors.plan import New
 from stator.tensors.propagate import quiet
 from stator.tensors.signals import UnsupportedState
 from stator.tensors.traced import TracedTensor
@@ -45,10 +47,17 @@ class Replay:
         return every[every.index(self.last) + 1 :] if self.last is not None else every
 
     def _run(self, node: Any) -> Any:
+        if node.target in randomness.STATEFUL:  # which fake tensors know nothing of
+            return self._state(node)
         args, kwargs = fx.node.map_arg((node.args, node.kwargs), self.value)
+        kwargs = {name: value for name, value in kwargs.items() if name != "generator"}
         if node.op == "call_method":
             return getattr(args[0], node.target)(*args[1:], **kwargs)
         return node.target(*args, **kwargs)
+
+    def _state(self, node: Any) -> Any:
+        made = node.meta.value
+        return make_fake(self.mode, made.meta) if type(made) is New else None
 
     def value(self, node: fx.Node) -> Any:
         """What a node gives; an input is made when somebody asks for it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import types
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,9 @@ import torch
 
 from stator.shapes.scalar import TracedInt
 from stator.tensors import attributes
-from stator.tensors.modes import STATE_FUNCTIONS, InferenceGuard
-from stator.tensors.signals import UnsupportedOp, describe
+from stator.tensors.modes import STATE_FUNCTIONS, InferenceGuard, read_state
+from stator.tensors.settings import FUNCTIONS, WRITING, watched
+from stator.tensors.signals import NotLeaf, UnsupportedOp, describe
 from stator.tensors.targets import Handler, register, target_of
 from stator.tensors.traced import TracedTensor
 
@@ -67,7 +69,7 @@ def _refuse(break_id: str) -> Callable[[Any], Handler]:
 # Methods that hand out memory, identity or autograd state, by the break they are.
 _REFUSED_METHODS: dict[str, str] = {
     "tensor-numpy": "__array__ __array_wrap__ __dlpack__ __dlpack_device__ data_ptr storage untyped_storage",
-    "autograd": "backward register_hook register_post_accumulate_grad_hook retain_grad",
+    "autograd": "backward register_hook register_post_accumulate_grad_hook",
     "tensor-metadata": "set_ share_memory_ is_shared is_set_to _is_view resize_as_sparse_ detach_ pin_memory is_pinned",
     "native-callback": "apply_ map_ map2_",
     "cannot-rebuild": "__deepcopy__ __reduce_ex__ __setstate__",
@@ -75,7 +77,7 @@ _REFUSED_METHODS: dict[str, str] = {
 
 _REFUSED_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "autograd": (torch.autograd.grad, torch.autograd.backward),
-    "tensor-mode": (torch.set_default_dtype, torch.set_default_device, torch.set_default_tensor_type),
+    "tensor-mode": (torch.set_default_device, torch.set_default_tensor_type),
     "tensor-numpy": (torch.from_numpy, torch.frombuffer, torch.from_file, torch.to_dlpack, torch.from_dlpack),
 }
 
@@ -108,9 +110,33 @@ def _run_for_real(func: Any) -> Handler:
     return run
 
 
+def _setting(func: Any) -> Handler:
+    """A setting is read or changed for real; from now on all are part of the state."""
+
+    def run(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
+        watched.watch(func)
+        with torch._C.DisableTorchFunction(), warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            result = func(*args, **kwargs)
+        if func in WRITING:
+            watched.changed()
+        if warned:
+            raise UnsupportedOp(describe(func), "it warns", "native-effect")
+        return result
+
+    return run
+
+
 def _set_grad_enabled(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
     recorder.switches += 1
     return torch._C._set_grad_enabled(*args, **kwargs)
+
+
+def _get_default_device(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
+    device = read_state().device
+    if device is None or device.type not in ("cpu", "meta"):
+        raise NotLeaf(torch.get_default_device, "the program set none")
+    return device
 
 
 def _inference_mode(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
@@ -156,9 +182,13 @@ def _register() -> None:
     for function in STATE_FUNCTIONS:
         register(function, _run_for_real(function))
     register(torch._C._set_grad_enabled, _set_grad_enabled)
+    register(torch.set_default_dtype, _run_for_real(torch.set_default_dtype))
+    for function in FUNCTIONS:
+        register(function, _setting(function))
     register(torch.Tensor.__iter__, _iterate)
     register(torch.Tensor.new, _new)
     register(torch._C._InferenceMode, _inference_mode)
+    register(torch.get_default_device, _get_default_device)
     _attribute_rows()
 
 

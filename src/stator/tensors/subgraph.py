@@ -46,7 +46,7 @@ class SubGraph:
         self._outer = (recorder.graph, recorder.nodes, recorder.kept, recorder.state, recorder.numbers, recorder.sub)
         recorder.graph, recorder.nodes, recorder.kept = self.graph, self.nodes, set()
         recorder.numbers, recorder.sub = {}, self
-        recorder.state = GraphState(recorder.record_state)
+        recorder.state = GraphState(recorder.record_state, recorder.traces)
         return self
 
     def __exit__(self, *exc: Any) -> None:

@@ -174,6 +174,9 @@ def _refuse_random(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, 
     raise UnsupportedOp("torch.random", "the state of the generator is read or changed", "random-state")
 
 
+RANDOM: dict[str, Handler] = {}  # functions of torch.random by name
+
+
 def _builtin(func: Any) -> Target | None:
     if func.__module__ in _C_MODULES or func.__qualname__.startswith("_VariableFunctionsClass."):
         return _function(func, func.__name__)
@@ -181,8 +184,8 @@ def _builtin(func: Any) -> Target | None:
 
 
 def _python(func: Any) -> Target | None:
-    if func.__module__ == "torch.random":  # by module: torch wraps manual_seed anew when it imports more of itself
-        return Target(func, "call_function", func, func.__name__, _refuse_random)
+    if func.__module__ == "torch.random" and func.__name__ in torch.random.__all__:  # torch wraps some anew
+        return Target(func, "call_function", func, func.__name__, RANDOM.get(func.__name__, _refuse_random))
     if func.__module__ not in _LEAF_MODULES or func in NOT_LEAVES:
         return None
     name = func.__name__
