@@ -29,6 +29,14 @@ def guess(env: Any, symbol: Any) -> int:
     return max(number, int(bounds.lower)) if bounds.lower.is_Integer else number
 
 
+def guessed(number: Any) -> int:
+    """A size of torch as a number: what it is in this call, or may be."""
+    if isinstance(number, int):
+        return number
+    env, expr = number.node.shape_env, number.node.expr
+    return int(expr.xreplace({symbol: guess(env, symbol) for symbol in expr.free_symbols}))
+
+
 def answer(env: Any, condition: Any) -> bool | None:
     """Whether a condition holds for the guesses; None if it cannot be told."""
     import sympy  # heavy
