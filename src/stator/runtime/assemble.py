@@ -52,6 +52,7 @@ class Rerun(NamedTuple):
     function: Any
     written: tuple[Any, ...] = ()  # inputs that the graph writes to: they must be unchanged when it failed
     saved: tuple[Any, ...] = ()  # inputs that the graph writes to: they are put back when it failed
+    refusal: Any = None  # what the graph raises where it has undone or not begun what it writes
 
 
 class Number:
@@ -288,18 +289,22 @@ class Assembly:
         made = f"{', '.join(names)}, = {call}" if names else call
         if self.host.assumed is not None:
             made += f"\n    failed = not {self.resolve(self.host.assumed)}"
-        written = check = ""
+        written, handler = "", f"except {emitter.constant(Exception)}:\n    failed = True\n"
         if again.written:  # once something was written it is too late
             versions = "".join(f"{self.load(path)}._version, " for path in again.written)
             written = f"versions = ({versions})\n"
-            check = f"    if versions != ({versions}):\n        raise\n"
+            late = f"    if versions != ({versions}):\n        raise\n"
+            handler = handler.replace("    failed", f"{late}    failed")
         if again.saved:
             tensors = ", ".join(self.load(path) for path in again.saved)
             save += f"before = {emitter.constant(save_data)}({tensors})\n"
             restore += f"    {emitter.constant(put_back)}(before, {tensors})\n"
+        elif again.refusal is not None:
+            refused = f"except {emitter.constant(again.refusal)}:\n    failed = True\n"
+            handler = refused + (handler if again.written else "")
         emitter.raw(
-            f"{save}{written}failed = False\ntry:\n    {made}\nexcept {emitter.constant(Exception)}:\n"
-            f"{check}    failed = True\nif failed:\n{restore}    return {function}({values})"
+            f"{save}{written}failed = False\ntry:\n    {made}\n{handler}if failed:\n{restore}"
+            f"    return {function}({values})"
         )
         emitter.know(names)
 

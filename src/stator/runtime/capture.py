@@ -24,6 +24,7 @@ from stator.frame import Frame, forget_tracebacks
 from stator.graph.backends import compile_graph, refused, traces
 from stator.graph.module import eager_callable, operation_names
 from stator.graph.overlap import guarded
+from stator.graph.prologue import NotAsAssumed, assertions_of, checked, checks_of, undone, written_before_checks
 from stator.guards import path as paths
 from stator.guards.check import EQ
 from stator.guards.guardset import GuardSet
@@ -69,6 +70,7 @@ from stator.runtime.tail import GoingOn, tail
 from stator.runtime.tensor_host import TensorHost
 from stator.runtime.throwing import throw
 from stator.shapes.policy import Policy
+from stator.tensors.modes import ENTER, SETTERS
 from stator.tensors.spent import settle
 from stator.world.class_contents import ClassContents
 from stator.world.lazy import Lazy, forced
@@ -274,6 +276,7 @@ class Capture:
         self.call = call
         self.owner = owner
         self.operations = 0
+        self.takes_back = False  # the graph leaves inputs as they were where what was assumed does not hold
         self.options = options
         self.stop = stop
         self.watched = watched  # types of which no object may be made before the break
@@ -468,12 +471,16 @@ class Capture:
         recorder, backend = self.host.recorder, self.options.backend
         tensors = [recorder.tensor(name) for name in recorder.mutated]
         written = tuple(self.host.records[id(tensor)].path for tensor in tensors)
+        if self.takes_back:
+            start = start._replace(refusal=NotAsAssumed)
         if not written or (backend == "eager" and not recorder.fails_late):
             return start._replace(written=written)
         affordable = backend in IN_ORDER or sum(tensor.nbytes for tensor in tensors) <= MOST_SAVED
         if affordable and recorder.can_be_undone():
             return start._replace(saved=written)
-        return start._replace(written=written) if backend in IN_ORDER else None
+        if backend in IN_ORDER:
+            return start._replace(written=written)
+        return start if self.takes_back else None
 
     def check_leaves(self, assembly: Assembly) -> None:
         """A trace gives no new leaves, nor anything that requires grad without an input that does."""
@@ -523,7 +530,25 @@ class Capture:
         written = [recorder.inputs.index(name) for name in recorder.mutated]
         if written and options.backend != "eager":
             function = guarded(function, eager_callable(module), written)
+        self.takes_back = bool(written) and self.may_be_late(module)
+        if self.takes_back:
+            function = self.taking_back(function, module, written)
         return function, loads
+
+    def may_be_late(self, module: Any) -> bool:
+        """Whether an assertion of the graph may fail once something was written."""
+        if self.options.backend != "eager":
+            return bool(assertions_of(module.graph))
+        return written_before_checks(module.graph, self.host.recorder.readings.writers)
+
+    def taking_back(self, function: Any, module: Any, written: list[int]) -> Any:
+        """The graph behind its assertions, or with what it writes undone where one fails."""
+        recorder = self.host.recorder
+        assertions = set(assertions_of(module.graph))
+        changes = any(node.target in ENTER or node.target in SETTERS for node in recorder.kept)
+        writers, homes = recorder.readings.writers, recorder.readings.homes
+        checks = None if changes else checks_of(module, writers, recorder.kept - assertions, homes)
+        return undone(function, written) if checks is None else checked(function, checks)
 
 
 IN_ORDER = ("eager", "aot_eager")  # backends that write to inputs when the program does, or at the end

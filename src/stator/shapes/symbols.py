@@ -20,7 +20,7 @@ from stator.shapes.expressions import NoForm, Postfix, Text, fold
 from stator.shapes.marks import Bounds
 from stator.shapes.polynomial import Number, Polynomial
 from stator.shapes.scalar import LARGEST_POWER, TracedBool, TracedInt
-from stator.shapes.unbacked import RELATIONS, Question, answer, is_condition
+from stator.shapes.unbacked import RELATIONS, Question, answer, is_condition, usually
 from stator.shapes.unknowns import QUESTIONS, Unknowns
 
 LARGEST = 1 << 62  # ints beyond stay constants
@@ -57,7 +57,7 @@ class Name(Source):
 @functools.cache
 def _env_class() -> Any:
     import sympy  # heavy
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv, ValueRangesSLoc
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv, ValueRangesSLoc
     from torch.utils._sympy.symbol import SymT, make_symbol
 
     class Env(ShapeEnv):
@@ -107,6 +107,11 @@ def _env_class() -> Any:
                 return super()._evaluate_expr(orig_expr, *args, **kwargs)
             except Question:
                 pass
+            except GuardOnDataDependentSymNode:  # a backend chooses code, which must do for every size
+                general = usually(self, orig_expr) if self.symbols.unbacked and is_condition(orig_expr) else None
+                if general is None:
+                    raise
+                return sympy.true if general else sympy.false
             holds = answer(self, orig_expr) if is_condition(orig_expr) else None
             if holds is None:
                 raise super()._make_data_dependent_error(orig_expr, orig_expr)

@@ -29,6 +29,14 @@ def guess(env: Any, symbol: Any) -> int:
     return max(number, int(bounds.lower)) if bounds.lower.is_Integer else number
 
 
+def guessed(number: Any) -> int:
+    """A size of torch as a number: what it is in this call, or may be."""
+    if isinstance(number, int):
+        return number
+    env, expr = number.node.shape_env, number.node.expr
+    return int(expr.xreplace({symbol: guess(env, symbol) for symbol in expr.free_symbols}))
+
+
 def answer(env: Any, condition: Any) -> bool | None:
     """Whether a condition holds for the guesses; None if it cannot be told."""
     import sympy  # heavy
@@ -37,6 +45,43 @@ def answer(env: Any, condition: Any) -> bool | None:
     if isinstance(result, (bool, int)):
         return bool(result)
     return bool(result) if result in (sympy.true, sympy.false) else None
+
+
+def usually(env: Any, condition: Any) -> bool | None:
+    """What holds for all numbers but 0 and 1, as far as some small, large and different ones tell; None if it depends.
+
+    Code that is right for any size is right for these two as well.
+    """
+    import sympy  # heavy
+
+    symbols = sorted(condition.free_symbols, key=str)
+    found = set()
+    for pick in _PICKS:
+        result = condition.xreplace({symbol: sympy.Integer(pick(env, symbol, i)) for i, symbol in enumerate(symbols)})
+        found.add(result if isinstance(result, bool) else {sympy.true: True, sympy.false: False}.get(result))
+    return found.pop() if len(found) == 1 else None
+
+
+def _within(env: Any, symbol: Any, number: int) -> int:
+    """The number of a range that is closest; a symbol with a value has that."""
+    if symbol in env.backed_var_to_val:
+        return int(env.backed_var_to_val[symbol])
+    bounds = env.var_to_range[symbol]
+    if bounds.upper.is_Integer:
+        number = min(number, int(bounds.upper))
+    return max(number, int(bounds.lower)) if bounds.lower.is_Integer else number
+
+
+_HUGE = 1 << 40
+_PICKS: list[Any] = [
+    lambda env, symbol, i: _within(env, symbol, 2),
+    lambda env, symbol, i: _within(env, symbol, _HUGE),
+    lambda env, symbol, i: _within(env, symbol, 2 + 3 * i),
+    lambda env, symbol, i: _within(env, symbol, _HUGE - 5 * i),
+    lambda env, symbol, i: _within(env, symbol, 7 if i % 2 else _HUGE),
+    lambda env, symbol, i: _within(env, symbol, _HUGE if i % 2 else 7),
+    lambda env, symbol, i: guess(env, symbol),
+]
 
 
 def _relation(name: str) -> Any:

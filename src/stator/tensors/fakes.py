@@ -11,6 +11,7 @@ from typing import Any, cast
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from stator.shapes.unbacked import guessed
 from stator.tensors.meta import Meta
 
 
@@ -47,13 +48,31 @@ class WatchingMode(FakeTensorMode):
                 if isinstance(tensor, torch.Tensor):
                     self.written.add(storage_of(tensor))
         env = self.shape_env
-        if env is None or func not in _CONVOLUTIONS or not (env.approximate or _one_backend(args[1])):
+        if env is None or func not in _CONVOLUTIONS:
             return super().__torch_dispatch__(func, types, args, kwargs)
-        env.choosing = True
+        env.choosing = env.approximate or _one_backend(args[1])
         try:
-            return super().__torch_dispatch__(func, types, args, kwargs)
+            made = super().__torch_dispatch__(func, types, args, kwargs)
         finally:
             env.choosing = False
+        return self._laid_out(func, args, kwargs, made) if env.symbols.unbacked else made
+
+    def _laid_out(self, func: Any, args: Any, kwargs: Any, made: Any) -> Any:
+        """The result of a convolution, whose layout torch does not tell where a size has no value."""
+        tensors = [value for value in (*args, *kwargs.values(), made) if isinstance(value, torch.Tensor)]
+        if made.dim() != 4 or all(_is_hinted(tensor) for tensor in tensors):
+            return made
+        mode = own_mode()
+        fakes = {id(tensor): _example(mode, tensor) for tensor in tensors}
+        with mode:
+            like = func(
+                *(fakes.get(id(value), value) for value in args),
+                **{name: fakes.get(id(value), value) for name, value in kwargs.items()},
+            )
+        if like.is_contiguous() or not like.is_contiguous(memory_format=torch.channels_last):
+            return made
+        with self:
+            return made.to(memory_format=torch.channels_last)
 
 
 _CONVOLUTIONS = frozenset({torch.ops.aten.convolution.default, torch.ops.aten._convolution.default})
@@ -62,6 +81,20 @@ _CONVOLUTIONS = frozenset({torch.ops.aten.convolution.default, torch.ops.aten._c
 def _one_backend(weight: Any) -> bool:
     """Whether torch, which asks for more than 16 rows when it chooses code for a convolution, takes the same anyway."""
     return torch.get_num_threads() > 1 or any(size != 1 for size in weight.shape[-2:])
+
+
+def _is_hinted(tensor: torch.Tensor) -> bool:
+    """Whether this call tells all sizes."""
+    return all(type(size) is int or size.node.hint is not None for size in tensor.shape)
+
+
+def _example(mode: FakeTensorMode, tensor: torch.Tensor) -> FakeTensor:
+    """A tensor of guessed sizes."""
+    numbers = [guessed(number) for number in (*tensor.shape, *tensor.stride())]
+    sizes, strides = numbers[: tensor.dim()], numbers[tensor.dim() :]
+    with torch.no_grad():
+        plain = torch.empty_strided(sizes, strides, dtype=tensor.dtype, device="meta")
+        return FakeTensor(mode, plain, tensor.device)
 
 
 @functools.cache
