@@ -22,6 +22,7 @@ from stator.guards.path import Path
 from stator.guards.relation import SIZE, STRIDE
 from stator.runtime.tensor_host import TensorHost
 from stator.shapes.expressions import NoForm, Text, fold
+from stator.shapes.float_conditions import COMPARISONS
 from stator.shapes.floats import Reading, TracedFloat
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors.spent import spent
@@ -46,6 +47,7 @@ class Rerun(NamedTuple):
 
     loads: list[Any]
     function: Any
+    elsewhere: Any = None  # what takes the call instead if it does not go the same way
     written: tuple[Any, ...] = ()  # inputs that the graph writes to: they must be unchanged when it failed
 
 
@@ -168,7 +170,7 @@ class Assembly:
 
     def operands(self, number: TracedFloat) -> list[str]:
         """What a float is calculated of, as source."""
-        return [TEXTS.get(type(arg), Assembly.literal)(self, arg) for arg in number.args]
+        return [self.operand(arg) for arg in number.args]
 
     def reading(self, reading: Reading) -> str:
         """The name of a number that is read from tensors."""
@@ -214,6 +216,17 @@ class Assembly:
             for line in lines:
                 emitter.raw(line)
 
+    def conditions(self) -> list[str]:
+        """Comparisons of numbers that are read before the graph runs, as they came out."""
+        lines = {}
+        for name, left, right, holds in self.host.floats.conditions or ():
+            sides = [self.float(side) if type(side) is TracedFloat else self.operand(side) for side in (left, right)]
+            lines["" if holds else "not ", f"({sides[0]} {COMPARISONS[name]} {sides[1]})"] = None
+        return ["".join(line) for line in lines]
+
+    def operand(self, value: Any) -> str:
+        return TEXTS.get(type(value), Assembly.literal)(self, value)
+
     def assignment(self, emitter: Emitter, name: str, number: TracedFloat) -> str:
         operands = self.operands(number)
         if number.function is None:
@@ -245,8 +258,13 @@ class Assembly:
         """
         emitter = Emitter(self.resolve, self.inside)
         self.write_numbers(emitter)
+        conditions = self.conditions()
         if self.floats:
             self.write_floats(emitter, start)
+        if conditions:
+            function = emitter.constant(start.elsewhere, "elsewhere")
+            values = ", ".join(self.load(path) for path in start.loads)
+            emitter.raw(f"if not ({' and '.join(conditions)}):\n    return {function}({values})")
         for lock in self.host.locks.values():
             emitter.statement("{0}.acquire()", lock)
         if self.host.assumed is not None:

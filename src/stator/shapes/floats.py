@@ -66,6 +66,7 @@ class Floats:
         self.origin = origin
         self.input = input  # the 0-d tensor of the graph for a float
         self.constants: set[tuple[Path, str, int]] = set()  # floats from outside that were needed as such
+        self.conditions: list[tuple[str, Any, Any, bool]] | None = None  # to be checked once numbers were read
         self.whole: Callable[[Any, TracedFloat], Any]  # the int that a function makes of a float from data
         self.refuse: Callable[[], Exception]  # a float that depends on data is needed as a constant
 
@@ -309,7 +310,11 @@ def _decided(name: str, self: TracedFloat, other: Any) -> bool:
     try:
         relation = Condition().relation(name, self, other, result)
     except NoCondition:
-        return bool(method(self.decay(), constant(other)))
+        conditions = self.floats.conditions
+        if conditions is None or not (_is_read(self) or (type(other) is TracedFloat and _is_read(other))):
+            return bool(method(self.decay(), constant(other)))
+        conditions.append((name, self, other, result))
+        return result
     self.floats.guards.relation(relation, self.floats.origin())
     return result
 
