@@ -73,10 +73,10 @@ class Assembly:
         self.known: dict[Any, str | None] = {}  # symbol -> source that reads it from a tensor from outside
         self.floats: dict[int, tuple[str, TracedFloat]] = {}  # by id: name and what it is, operands first
         self.scalars: dict[int, tuple[str, Any, TracedFloat]] = {}  # by id: name and dtype of the tensor for a float
-        readings = host.recorder.readings  # of the graph before it is cleaned up
-        self.reader = torch.no_grad()(compile_source(readings.graph())) if readings.reads else None
-        self.small = readings.inputs()
-        self.read_from: list[str] | None = None  # tensors that floats are read from, if any are
+        stages = host.recorder.readings.stages  # of the graph before it is cleaned up
+        self.readers = [torch.no_grad()(compile_source(stage.graph())) if stage.reads else None for stage in stages]
+        self.small = [stage.inputs() for stage in stages]
+        self.read_from: dict[int, list[str]] = {}  # by stage: tensors that floats are read from
         self.spent: list[int] = []  # numbers of outputs without a history that can be used again
         self.written: list[Any] = []  # records of outside objects that change
 
@@ -174,9 +174,9 @@ class Assembly:
 
     def reading(self, reading: Reading) -> str:
         """The name of a number that is read from tensors."""
-        if self.read_from is None:
-            self.read_from = [self.load(self.host.records[id(tensor)].path) for tensor in self.small]
-        return f"r[{reading.place}]"
+        if reading.stage not in self.read_from:
+            self.read_from[reading.stage] = [self.input(tensor) for tensor in self.small[reading.stage]]
+        return f"r{reading.stage}[{reading.place}]"
 
     def literal(self, value: Any) -> str:
         return f"({value!r})" if value - value == 0 else f"float('{value}')"
@@ -198,12 +198,21 @@ class Assembly:
     def write_floats(self, emitter: Emitter, again: Rerun) -> None:
         """Floats as they are before the graph runs; where Python raises, it does so where the program does."""
         lines = []
-        if self.read_from is not None:
-            lines.append(f"r = {emitter.constant(self.reader, 'read')}({', '.join(self.read_from)})")
-        lines += [self.assignment(emitter, name, number) for name, number in self.floats.values()]
-        for name, dtype, number in self.scalars.values():
-            lines.append(f"{name} = {emitter.constant(SCALARS[dtype], 'scalar')}({self.floats[id(number)][0]})")
-        risky = self.read_from is not None or any(number.function is not None for _, number in self.floats.values())
+        scalars = {
+            name: f"{name} = {emitter.constant(SCALARS[dtype], 'scalar')}({self.floats[id(number)][0]})"
+            for name, dtype, number in self.scalars.values()
+        }
+        unread = dict(self.read_from)
+        for name, number in self.floats.values():
+            reading = number.args[0] if number.function is None else None
+            if type(reading) is Reading and reading.stage in unread:
+                given = unread.pop(reading.stage)
+                lines += [scalars.pop(tensor) for tensor in given if tensor in scalars]
+                reader = emitter.constant(self.readers[reading.stage], "read")
+                lines.append(f"r{reading.stage} = {reader}({', '.join(given)})")
+            lines.append(self.assignment(emitter, name, number))
+        lines += scalars.values()
+        risky = self.read_from or any(number.function is not None for _, number in self.floats.values())
         if risky:
             function = emitter.constant(again.function, "run_again")
             values = ", ".join(self.load(path) for path in again.loads)

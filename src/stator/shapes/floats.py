@@ -23,11 +23,12 @@ from stator.shapes.scalar import TracedInt
 
 
 class Reading:
-    """A number that can be read from small tensors before the graph runs: the n-th of them."""
+    """A number that can be read from small tensors before the graph runs: the n-th of a stage."""
 
-    __slots__ = ("place", "storage", "tensor", "writes")
+    __slots__ = ("place", "stage", "storage", "tensor", "writes")
 
-    def __init__(self, place: int, tensor: Any) -> None:
+    def __init__(self, stage: int, place: int, tensor: Any) -> None:
+        self.stage = stage
         self.place = place
         self.tensor = tensor
         self.storage = tensor._storage
@@ -214,6 +215,19 @@ def calculated(function: Any, *args: Any) -> Any:
 def _is_read(number: TracedFloat) -> bool:
     """Whether it depends on what is read from tensors before the graph runs."""
     return any(type(arg) is Reading or (type(arg) is TracedFloat and _is_read(arg)) for arg in number.args)
+
+
+def stage_after(number: TracedFloat) -> int:
+    """The stage of readings in which all that a number is calculated of is known."""
+    pending, seen, stage = [number], {id(number)}, 0
+    while pending:
+        for arg in pending.pop().args:
+            if type(arg) is Reading:
+                stage = max(stage, arg.stage + 1)
+            elif type(arg) is TracedFloat and id(arg) not in seen:
+                seen.add(id(arg))
+                pending.append(arg)
+    return stage
 
 
 def whole(function: Any, number: TracedFloat) -> Any:
