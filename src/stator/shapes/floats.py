@@ -67,7 +67,7 @@ class Floats:
         self.origin = origin
         self.input = input  # the 0-d tensor of the graph for a float
         self.constants: set[tuple[Path, str, int]] = set()  # floats from outside that were needed as such
-        self.conditions: list[tuple[str, Any, Any, bool]] | None = None  # to be checked once numbers were read
+        self.conditions: list[tuple[str, Any, Any, bool]] | None = None  # for the entry function to check
         self.whole: Callable[[Any, TracedFloat], Any]  # the int that a function makes of a float from data
         self.refuse: Callable[[], Exception]  # a float that depends on data is needed as a constant
 
@@ -324,10 +324,9 @@ def _decided(name: str, self: TracedFloat, other: Any) -> bool:
     try:
         relation = Condition().relation(name, self, other, result)
     except NoCondition:
-        conditions = self.floats.conditions
-        if conditions is None or not (_is_read(self) or (type(other) is TracedFloat and _is_read(other))):
+        if self.floats.conditions is None:
             return bool(method(self.decay(), constant(other)))
-        conditions.append((name, self, other, result))
+        self.floats.conditions.append((name, self, other, result))
         return result
     self.floats.guards.relation(relation, self.floats.origin())
     return result

@@ -104,6 +104,12 @@ def _windows(sizes: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) 
     return tuple(places)
 
 
+def _cdist(x1: Meta, x2: Meta, p: float = 2.0, compute_mode: str = "") -> Fresh:
+    """Between more than 25 rows it is calculated in another way, which does not show here."""
+    need(len(x1.size) == len(x2.size) == 2 and x1.size[1] == x2.size[1] and type(p) is float)
+    return Fresh((x1.size[0], x2.size[0]), _floats(x1, x2))
+
+
 def _max_pool2d(
     input: Meta, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> Fresh:
@@ -270,6 +276,7 @@ register(_convolution(2), [torch.conv2d])
 register(_max_pool2d, [torch.max_pool2d])
 register(_avg_pool2d, [torch._C._nn.avg_pool2d])
 register(_adaptive_avg_pool2d, [F.adaptive_avg_pool2d])
+register(_cdist, [torch.cdist])
 register(_interpolate, [F.interpolate])
 register(_batch_norm, [F.batch_norm])
 register(_layer_norm, [F.layer_norm])
