@@ -114,6 +114,34 @@ def test_functions_of_python_are_looked_into():
     run(program, [tuple(tensors(torch.float32, (3, 5), 1))])
 
 
+def test_products():
+    def program(x, y, s):
+        z = torch.addmm(x, y, y.T[:, :5], beta=s, alpha=2 * s), x.clone().addmm_(y, y.T[:, :5], alpha=s)
+        return *z, torch.baddbmm(x[None], y[None], y.T[None, :, :5], beta=s), torch.addmv(x[:, 0], y, y[0], beta=s)
+
+    run(program, [(x[:, :5], y) for x, y in [tuple(tensors(torch.float32, (5, 6), 1))]])
+
+
+def test_what_runs_as_it_is():
+    """Numbers that torch draws or calculates with in ways of its own: symbols where nobody traces the graph."""
+
+    def program(x, y, s):
+        s = min(abs(s), 0.9)
+        drawn = F.dropout(x, s, True), torch.empty(3).uniform_(-s, s), torch.empty(3).normal_(s, s)
+        return *drawn, F.huber_loss(x, y, delta=s), F.smooth_l1_loss(x, y, beta=s), F.batch_norm(
+            x, None, None, training=True, momentum=s, eps=s
+        )
+
+    many = [tuple(tensors(torch.float32, (3, 5), 1))]
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    for value in VALUES:
+        torch.manual_seed(0)
+        expected = program(*many[0], value)
+        torch.manual_seed(0)
+        torch.testing.assert_close(compiled(*many[0], value), expected, rtol=0, atol=0)
+    assert len(compiled.entries()) == 2
+
+
 def test_items():
     def program(x, y, s):
         z = x.clone()

@@ -78,6 +78,7 @@ ROWS = {
     "adamw": lambda p, f: optim.AdamW(p, foreach=f),
     "rmsprop": lambda p, f: optim.RMSprop(p, weight_decay=0.1, momentum=0.9, centered=True, foreach=f),
     "adagrad": lambda p, f: optim.Adagrad(p, lr_decay=0.1, weight_decay=0.1, foreach=f),
+    "nadam": lambda p, f: optim.NAdam(p, weight_decay=0.1, foreach=f),
 }
 
 
@@ -86,6 +87,17 @@ ROWS = {
 def test_optimizers(name, foreach):
     backend = train(lambda params: ROWS[name](params, foreach), vary)
     assert "copy_" not in "".join(backend.operations())
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+def test_a_way_that_depends_on_the_step(foreach):
+    """After some steps RAdam calculates something else: an entry of its own, behind the ones before."""
+    backend = train(lambda params: optim.RAdam(params, weight_decay=0.1, foreach=foreach), vary, steps=10)
+    assert len(backend.graphs) == 3
+
+
+def test_averages():
+    train(lambda params: optim.ASGD(params, weight_decay=0.1, foreach=False, t0=3), vary)
 
 
 def test_fifty_values():

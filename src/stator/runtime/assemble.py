@@ -24,6 +24,7 @@ from stator.guards.path import Path
 from stator.guards.relation import SIZE, STRIDE
 from stator.runtime.tensor_host import TensorHost
 from stator.shapes.expressions import NoForm, Text, fold
+from stator.shapes.float_conditions import COMPARISONS
 from stator.shapes.floats import Reading, TracedFloat
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors.spent import spent
@@ -50,6 +51,7 @@ class Rerun(NamedTuple):
 
     loads: list[Any]
     function: Any
+    elsewhere: Any = None  # what takes the call instead if it does not go the same way
     written: tuple[Any, ...] = ()  # inputs that the graph writes to: they must be unchanged when it failed
     saved: tuple[Any, ...] = ()  # inputs that the graph writes to: they are put back when it failed
     refusal: Any = None  # what the graph raises where it has undone or not begun what it writes
@@ -77,10 +79,10 @@ class Assembly:
         self.known: dict[Any, str | None] = {}  # symbol -> source that reads it from a tensor from outside
         self.floats: dict[int, tuple[str, TracedFloat]] = {}  # by id: name and what it is, operands first
         self.scalars: dict[int, tuple[str, Any, TracedFloat]] = {}  # by id: name and dtype of the tensor for a float
-        readings = host.recorder.readings  # of the graph before it is cleaned up
-        self.reader = torch.no_grad()(compile_source(readings.graph())) if readings.reads else None
-        self.small = readings.inputs()
-        self.read_from: list[str] | None = None  # tensors that floats are read from, if any are
+        stages = host.recorder.readings.stages  # of the graph before it is cleaned up
+        self.readers = [torch.no_grad()(compile_source(stage.graph())) if stage.reads else None for stage in stages]
+        self.small = [stage.inputs() for stage in stages]
+        self.read_from: dict[int, list[str]] = {}  # by stage: tensors that floats are read from
         self.spent: list[int] = []  # numbers of outputs without a history that can be used again
         self.written: list[Any] = []  # records of outside objects that change
 
@@ -178,13 +180,13 @@ class Assembly:
 
     def operands(self, number: TracedFloat) -> list[str]:
         """What a float is calculated of, as source."""
-        return [TEXTS.get(type(arg), Assembly.literal)(self, arg) for arg in number.args]
+        return [self.operand(arg) for arg in number.args]
 
     def reading(self, reading: Reading) -> str:
         """The name of a number that is read from tensors."""
-        if self.read_from is None:
-            self.read_from = [self.load(self.host.records[id(tensor)].path) for tensor in self.small]
-        return f"r[{reading.place}]"
+        if reading.stage not in self.read_from:
+            self.read_from[reading.stage] = [self.input(tensor) for tensor in self.small[reading.stage]]
+        return f"r{reading.stage}[{reading.place}]"
 
     def literal(self, value: Any) -> str:
         return f"({value!r})" if value - value == 0 else f"float('{value}')"
@@ -206,12 +208,21 @@ class Assembly:
     def write_floats(self, emitter: Emitter, again: Rerun) -> None:
         """Floats as they are before the graph runs; where Python raises, it does so where the program does."""
         lines = []
-        if self.read_from is not None:
-            lines.append(f"r = {emitter.constant(self.reader, 'read')}({', '.join(self.read_from)})")
-        lines += [self.assignment(emitter, name, number) for name, number in self.floats.values()]
-        for name, dtype, number in self.scalars.values():
-            lines.append(f"{name} = {emitter.constant(SCALARS[dtype], 'scalar')}({self.floats[id(number)][0]})")
-        risky = self.read_from is not None or any(number.function is not None for _, number in self.floats.values())
+        scalars = {
+            name: f"{name} = {emitter.constant(SCALARS[dtype], 'scalar')}({self.floats[id(number)][0]})"
+            for name, dtype, number in self.scalars.values()
+        }
+        unread = dict(self.read_from)
+        for name, number in self.floats.values():
+            reading = number.args[0] if number.function is None else None
+            if type(reading) is Reading and reading.stage in unread:
+                given = unread.pop(reading.stage)
+                lines += [scalars.pop(tensor) for tensor in given if tensor in scalars]
+                reader = emitter.constant(self.readers[reading.stage], "read")
+                lines.append(f"r{reading.stage} = {reader}({', '.join(given)})")
+            lines.append(self.assignment(emitter, name, number))
+        lines += scalars.values()
+        risky = self.read_from or any(number.function is not None for _, number in self.floats.values())
         if risky:
             function = emitter.constant(again.function, "run_again")
             values = ", ".join(self.load(path) for path in again.loads)
@@ -223,6 +234,17 @@ class Assembly:
         else:
             for line in lines:
                 emitter.raw(line)
+
+    def conditions(self) -> list[str]:
+        """Comparisons of numbers that are read before the graph runs, as they came out."""
+        lines = {}
+        for name, left, right, holds in self.host.floats.conditions or ():
+            sides = [self.float(side) if type(side) is TracedFloat else self.operand(side) for side in (left, right)]
+            lines["" if holds else "not ", f"({sides[0]} {COMPARISONS[name]} {sides[1]})"] = None
+        return ["".join(line) for line in lines]
+
+    def operand(self, value: Any) -> str:
+        return TEXTS.get(type(value), Assembly.literal)(self, value)
 
     def assignment(self, emitter: Emitter, name: str, number: TracedFloat) -> str:
         operands = self.operands(number)
@@ -255,8 +277,13 @@ class Assembly:
         """
         emitter = Emitter(self.resolve, self.inside)
         self.write_numbers(emitter)
+        conditions = self.conditions()
         if self.floats:
             self.write_floats(emitter, start)
+        if conditions:
+            function = emitter.constant(start.elsewhere, "elsewhere")
+            values = ", ".join(self.load(path) for path in start.loads)
+            emitter.raw(f"if not ({' and '.join(conditions)}):\n    return {function}({values})")
         for lock in self.host.locks.values():
             emitter.statement("{0}.acquire()", lock)
         if self.host.assumed is not None:

@@ -138,6 +138,11 @@ class Call:
 
         return [paths.arg(i) for i in range(len(self.values))], run
 
+    def passed_on(self, function: Any) -> Callable[..., Any]:
+        """What gives the values of such a call to another function."""
+        npos, names = len(self.args), self.names
+        return lambda *values: function(*values[:npos], **dict(zip(names, values[npos:], strict=True)))
+
     @property
     def code(self) -> types.CodeType | None:
         return code_of(self.function)
@@ -272,6 +277,7 @@ class Capture:
         watched: Any = (),
         learned: Learned | None = None,
         unbacked: bool = True,  # numbers that only data tells may be symbols
+        otherwise: Callable[[], Any] | None = None,  # makes what takes calls that go another way
     ) -> None:
         self.call = call
         self.owner = owner
@@ -287,6 +293,9 @@ class Capture:
         self.unbacked = unbacked
         learned = Learned() if learned is None else learned
         self.host = self.make_host(learned)
+        self.otherwise = otherwise
+        if otherwise is not None:
+            self.host.floats.conditions = []
         self.symbolic = False  # whether it had symbolic numbers
         self.guessed = False  # whether it had such that nobody had seen change
         self.from_data = False  # whether it had such that only data tells
@@ -436,6 +445,8 @@ class Capture:
             self.guards.add(paths.const(reader).part("settings of torch", reader), EQ, values, None)
         assembly = self.make_assembly()
         start = Rerun(*self.call.eager_function(None if self.options.fullgraph else self.owner))
+        if self.otherwise is not None and host.floats.conditions:
+            start = start._replace(elsewhere=self.call.passed_on(self.otherwise()))
         try:
             outcome(assembly.write(None, [], start), result, None)
             if host.recorder.leaves:

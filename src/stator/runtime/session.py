@@ -31,6 +31,7 @@ from stator.runtime.tracebacks import OWN_FILES
 MOST_CAPTURES = 32  # times the recompile limit, counting entries that were dropped since
 MOST_PLACES = 4  # tries to find a place for a break at which everything can be rebuilt
 UNBROKEN = {"interpreter-watched": True, "long-run": False}  # CPython runs the call; whether also all frames below it
+MOST_WAYS = 4  # entries that pass a call on to other ones, one after the other
 _log = logging.getLogger(__name__)
 SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()
 _entry.set_step_runner(_frames.below)
@@ -59,6 +60,7 @@ def warn(text: str) -> None:
 class Cache:
     """The entries of one function, or of one place behind a break."""
 
+    ways = 0  # how many entries a call was passed on by
     guesses_numbers = False  # arguments that are numbers may vary once something did; not the variables of a frame
 
     def __init__(self, session: Session, function: Any) -> None:
@@ -236,7 +238,12 @@ class Cache:
     ) -> Capture:
         options = replace(self.session.options, dynamic=False) if constants else self.session.options
         owner, unbacked = self.session.below, unbacked and not constants
-        return Capture(call, options, owner, stop, watched, self.learned, unbacked)
+        otherwise = self.otherwise if self.ways < MOST_WAYS else None
+        return Capture(call, options, owner, stop, watched, self.learned, unbacked, otherwise)
+
+    def otherwise(self) -> Any:
+        """What takes the calls that go another way than an entry, by numbers that it reads."""
+        return Otherwise(self).compiled
 
     def until_break(self, capture: Capture, error: StatorError) -> Entry:
         """Capture again, up to the instruction that cannot be; CPython runs what has no such place."""
@@ -305,8 +312,19 @@ class Cache:
         return call.run(self.session.below)
 
 
+class Otherwise(Cache):
+    """The entries for calls that go another way than an entry of `first`."""
+
+    def __init__(self, first: Cache) -> None:
+        super().__init__(first.session, first.function)
+        self.learned = first.learned
+        self.ways = first.ways + 1
+
+
 class ResumedCache(Cache):
     """The entries of one place behind a break."""
+
+    ways = MOST_WAYS
 
     def __init__(self, session: Session, continuation: Continuation) -> None:
         super().__init__(session, continuation.run)
@@ -318,6 +336,8 @@ class ResumedCache(Cache):
 
 class BoundCache(Cache):
     """The entries of one code object whose frames CPython starts below a break; it does not keep it alive."""
+
+    ways = MOST_WAYS
 
     def __init__(self, session: Session) -> None:
         super().__init__(session, None)

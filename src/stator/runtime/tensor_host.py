@@ -32,7 +32,7 @@ from stator.runtime import assumptions, entering, excluded, marked, symbolic_hos
 from stator.runtime.compiling import is_compiling
 from stator.runtime.optimizers import is_compiling_in
 from stator.runtime.tensor_attributes import read_tensor, write_tensor
-from stator.shapes.floats import Floats, Reading, TracedFloat
+from stator.shapes.floats import Floats, Reading, TracedFloat, stage_after
 from stator.shapes.policy import Policy
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.shapes.symbols import Symbols
@@ -82,6 +82,7 @@ class TensorHost(Host):
         self.floats.refuse = lambda: DataDependent("Tensor.item")
         self.recorder.is_outside = lambda tensor: id(tensor) in self.records
         self.recorder.read_number = self.read_number
+        self.recorder.readings.stage_of = self.stage_of
         self.floats.whole = self.whole_number
         self.floats.assume = functools.partial(values.assume, self.recorder)
         self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor
@@ -171,7 +172,13 @@ class TensorHost(Host):
             return None
         symbolic_host.start(self)
         self.recorder.has_floats = True
-        return self.floats.base(Reading(found[0], traced), found[1])
+        stage, place, value = found
+        return self.floats.base(Reading(stage, place, traced), value)
+
+    def stage_of(self, tensor: torch.Tensor) -> int | None:
+        """In which stage of readings the tensor made of a float is known; None if it is none."""
+        found = self.float_inputs.get(id(tensor))
+        return None if found is None else stage_after(found[1])
 
     def float_input(self, number: TracedFloat, dtype: torch.dtype) -> TracedTensor:
         """A new input of the graph, which the entry function makes of a float; what depends on data is in the graph."""

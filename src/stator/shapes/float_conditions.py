@@ -23,7 +23,7 @@ _FUNCTIONS: dict[Any, tuple[str, int]] = {
 }
 _FUNCTIONS[abs] = _FUNCTIONS[math.fabs]
 _FUNCTIONS[operator.pow] = _FUNCTIONS[math.pow]
-_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 class NoCondition(Exception):
@@ -86,7 +86,7 @@ class Condition:
 
     def relation(self, name: str, left: Any, right: Any, holds: bool) -> Relation:
         """That the comparison of two numbers comes out like this."""
-        text = f"{self.add(left)} {_COMPARISONS[name]} {self.add(right)}"
+        text = f"{self.add(left)} {COMPARISONS[name]} {self.add(right)}"
         self._step(name.upper())
         if not holds:
             self._step("NOT")

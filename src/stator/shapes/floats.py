@@ -23,11 +23,12 @@ from stator.shapes.scalar import TracedInt
 
 
 class Reading:
-    """A number that can be read from small tensors before the graph runs: the n-th of them."""
+    """A number that can be read from small tensors before the graph runs: the n-th of a stage."""
 
-    __slots__ = ("place", "storage", "tensor", "writes")
+    __slots__ = ("place", "stage", "storage", "tensor", "writes")
 
-    def __init__(self, place: int, tensor: Any) -> None:
+    def __init__(self, stage: int, place: int, tensor: Any) -> None:
+        self.stage = stage
         self.place = place
         self.tensor = tensor
         self.storage = tensor._storage
@@ -66,6 +67,7 @@ class Floats:
         self.origin = origin
         self.input = input  # the 0-d tensor of the graph for a float
         self.constants: set[tuple[Path, str, int]] = set()  # floats from outside that were needed as such
+        self.conditions: list[tuple[str, Any, Any, bool]] | None = None  # for the entry function to check
         self.whole: Callable[[Any, TracedFloat], Any]  # the int that a function makes of a float from data
         self.assume: Callable[[Any, TracedFloat], None]  # that a comparison of a float from data with zero holds
         self.refuse: Callable[[], Exception]  # a float that depends on data is needed as a constant
@@ -228,6 +230,19 @@ def _is_read(number: TracedFloat) -> bool:
     return any(type(arg) is Reading or (type(arg) is TracedFloat and _is_read(arg)) for arg in number.args)
 
 
+def stage_after(number: TracedFloat) -> int:
+    """The stage of readings in which all that a number is calculated of is known."""
+    pending, seen, stage = [number], {id(number)}, 0
+    while pending:
+        for arg in pending.pop().args:
+            if type(arg) is Reading:
+                stage = max(stage, arg.stage + 1)
+            elif type(arg) is TracedFloat and id(arg) not in seen:
+                seen.add(id(arg))
+                pending.append(arg)
+    return stage
+
+
 def whole(function: Any, number: TracedFloat) -> Any:
     """The int that a function gives for all floats from one int to the next, guarded by these bounds."""
     if number.from_data or _is_read(number):
@@ -322,7 +337,10 @@ def _decided(name: str, self: TracedFloat, other: Any) -> bool:
     try:
         relation = Condition().relation(name, self, other, result)
     except NoCondition:
-        return bool(method(self.decay(), constant(other)))
+        if self.floats.conditions is None:
+            return bool(method(self.decay(), constant(other)))
+        self.floats.conditions.append((name, self, other, result))
+        return result
     self.floats.guards.relation(relation, self.floats.origin())
     return result
 

@@ -54,6 +54,9 @@ def _each(index: Any) -> list[int]:
 
 
 def _add(tensor: torch.Tensor, name: str, dims: list[int]) -> None:
+    for dim in dims:
+        if not -tensor.dim() <= dim < tensor.dim():
+            raise IndexError(f"dimension {dim} of a tensor with {tensor.dim()} dimensions")
     known = {dim % tensor.dim() for dim in dims}
     tensor.__dict__.setdefault(name, set()).update(known)
 

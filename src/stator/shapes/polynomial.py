@@ -106,7 +106,7 @@ def power(a: Number, exponent: int) -> Number:
 def quotient(a: Number, b: Number) -> Number | None:
     """a / b if that is a polynomial again; b is not zero."""
     if len(terms_of(b)) != 1:
-        return None
+        return _divided(a, b)
     ((divisor, d),) = terms_of(b).items()
     terms: dict[Monomial, int] = {}
     for monomial, c in terms_of(a).items():
@@ -115,6 +115,28 @@ def quotient(a: Number, b: Number) -> Number | None:
             return None
         terms[rest] = c // d
     return made(terms)
+
+
+def _divided(a: Number, b: Number) -> Number | None:
+    """Long division by several terms, largest first."""
+    lead, d = max(terms_of(b).items(), key=_rank)
+    left, terms = a, dict[Monomial, int]()
+    while left != 0:
+        monomial, c = max(terms_of(left).items(), key=_rank)
+        rest = without(monomial, lead)
+        if rest is None or c % d or len(terms) >= MOST_STEPS:
+            return None
+        terms[rest] = c // d
+        left = subtract(left, multiply(b, made({rest: c // d})))
+    return made(terms)
+
+
+def _rank(term: tuple[Monomial, int]) -> tuple[int, Monomial]:
+    """Of terms: by degree, then by unknowns."""
+    return len(term[0]), term[0]
+
+
+MOST_STEPS = 64
 
 
 def without(monomial: Monomial, divisor: Monomial) -> Monomial | None:

@@ -25,7 +25,7 @@ def _linear(input: Meta, weight: Meta, bias: Meta | None = None) -> Fresh:
     dtype = _floats(input, weight, bias)
     need(len(input.size) > 1 and len(weight.size) == 2 and input.size[-1] == weight.size[1])
     need(bias is None or tuple(bias.size) == (weight.size[0],))
-    need(len(input.size) == 2 or is_row_major(input))
+    need(len(input.size) == 2 or is_row_major(input) or (is_definite(input) and weight.size[0] != 1))
     return Fresh((*input.size[:-1], weight.size[0]), dtype)
 
 
@@ -104,6 +104,12 @@ def _windows(sizes: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) 
     return tuple(places)
 
 
+def _cdist(x1: Meta, x2: Meta, p: float = 2.0, compute_mode: str = "") -> Fresh:
+    """Between more than 25 rows it is calculated in another way, which does not show here."""
+    need(len(x1.size) == len(x2.size) == 2 and x1.size[1] == x2.size[1] and type(p) is float)
+    return Fresh((x1.size[0], x2.size[0]), _floats(x1, x2))
+
+
 def _max_pool2d(
     input: Meta, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> Fresh:
@@ -118,6 +124,25 @@ def _max_pool2d(
 
 def _avg_pool2d(input: Meta, kernel_size: Any, stride: Any = None, padding: Any = 0) -> Fresh:
     return _max_pool2d(input, kernel_size, stride, padding)
+
+
+def _interpolate(
+    input: Meta,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Fresh:
+    need(scale_factor is None and not recompute_scale_factor and antialias is False and is_row_major(input))
+    need(_RANKS.get(mode) == len(input.size) and (align_corners is None or not mode.startswith("nearest")))
+    sizes = tuple(size) if type(size) in (tuple, list, torch.Size) else (size,) * (len(input.size) - 2)
+    need(len(sizes) == len(input.size) - 2 and all(number > 0 for number in (*input.size, *sizes)))
+    return Fresh((*input.size[:2], *sizes), _floats(input))
+
+
+_RANKS = {"nearest": 4, "nearest-exact": 4, "bilinear": 4, "bicubic": 4, "linear": 3}  # by mode
 
 
 def _adaptive_avg_pool2d(input: Meta, output_size: Any) -> Fresh:
@@ -251,6 +276,8 @@ register(_convolution(2), [torch.conv2d])
 register(_max_pool2d, [torch.max_pool2d])
 register(_avg_pool2d, [torch._C._nn.avg_pool2d])
 register(_adaptive_avg_pool2d, [F.adaptive_avg_pool2d])
+register(_cdist, [torch.cdist])
+register(_interpolate, [F.interpolate])
 register(_batch_norm, [F.batch_norm])
 register(_layer_norm, [F.layer_norm])
 register(_group_norm, [F.group_norm])

@@ -1,0 +1,164 @@
+"""Once a number changed, others that are likely to change are symbols too: two compilations in any order."""
+
+from __future__ import annotations
+
+import collections
+import math
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+import stator
+from stator.report.events import recording
+from stator.shapes import polynomial
+from tests.harness import check
+
+ORDERS = {
+    "batch first": [(2, 6), (3, 6), (6, 6), (6, 7), (6, 4), (8, 9)],
+    "length first": [(2, 6), (2, 7), (2, 8), (3, 8), (8, 8), (5, 3)],
+    "equal ones": [(4, 8), (8, 8), (6, 6), (4, 4), (3, 16), (16, 2)],
+}
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+
+    def forward(self, x, mask):
+        q, k, v = (part.unflatten(2, (2, 4)).transpose(1, 2) for part in self.qkv(x).chunk(3, 2))
+        scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[3]) + mask
+        return (scores.softmax(3) @ v).transpose(1, 2).reshape(x.shape)
+
+
+def twice(fn, calls, compiles=2, **options):
+    report = check(fn, vary=calls, expect_recompiles=None, expect_graphs=None, **options)
+    assert report.gained("frames_captured") <= compiles, report.counts
+    assert report.gained("graph_breaks") == 0
+    assert report.gained("frames_skipped") == 0
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_sizes_in_any_order(order):
+    calls = [(torch.randn(b, s, 8), torch.randn(s, s)) for b, s in ORDERS[order]]
+    twice(Attention(), calls)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_sizes_without_parameters(order):
+    def program(ids, table):
+        return table[ids].mean(1), (ids[:, None] == ids[None]).all(2)
+
+    twice(program, [(torch.arange(b * s).reshape(b, s) % 5, torch.randn(5, 3)) for b, s in ORDERS[order]])
+
+
+def test_numbers_that_change_later():
+    def program(x, n, scale, flag=1):
+        return x * n + scale if flag else x
+
+    rows = [(4, 3, 0.5), (7, 3, 0.5), (7, 6, 0.5), (8, 2, 0.25), (8, 2, -1.5)]
+    twice(program, [(torch.ones(size, 2), n, scale) for size, n, scale in rows])
+
+
+def test_numbers_alone_leave_sizes_constants():
+    compiled = stator.compile(lambda x, a: x * a, backend="eager")
+    with recording("guards") as seen:
+        for scale in (0.5, 0.25, 0.75):
+            compiled(torch.ones(3, 4), scale)
+    assert len(compiled.entries()) == 2
+    text = seen[-1].text() if callable(seen[-1].text) else seen[-1].text
+    assert "(3, 4)" in text
+
+
+def test_floats_next_to_one_that_changed():
+    def program(x, group):
+        return x * group["rate"] - x * group["decay"] + group["steps"]
+
+    rows = [(0.1, 0.2), (0.3, 0.2), (0.4, 0.2), (0.4, 0.5), (0.6, 0.7)]
+    twice(program, [(torch.ones(3), {"rate": rate, "decay": decay, "steps": 3}) for rate, decay in rows])
+
+
+def test_what_the_program_needs_is_a_constant():
+    """Features meet parameters; a loop runs as often as a size says."""
+
+    def program(x, w):
+        for i in range(x.shape[3]):
+            x = x + i * x.shape[3] ** -0.5
+        return x @ w
+
+    w = torch.randn(4, 5, requires_grad=True)
+    compiled = stator.compile(program, backend="eager")
+    with recording("guards") as seen:
+        for b, s in ORDERS["batch first"]:
+            x = torch.randn(b, s, 3, 4)
+            torch.testing.assert_close(compiled(x, w), program(x, w), rtol=0, atol=0)
+    assert len(compiled.entries()) == 2
+    text = seen[-1].text() if callable(seen[-1].text) else seen[-1].text
+    assert "(?, ?, ?, 4)" in text
+
+
+def test_weights_among_the_arguments_stay_constants():
+    compiled = stator.compile(lambda x, w: torch.nn.functional.conv1d(x, w).relu(), backend="eager")
+    weight = torch.randn(4, 3, 2)
+    with recording("guards") as seen:
+        for size in (5, 6, 7):
+            compiled(torch.randn(2, 3, size), weight)
+    assert len(compiled.entries()) == 2
+    text = seen[-1].text() if callable(seen[-1].text) else seen[-1].text
+    assert "(4, 3, 2)" in text
+    assert "(?, 3, ?)" in text
+
+
+def test_a_number_in_place_of_none():
+    def program(x, n):
+        return x if n is None else x * n
+
+    twice(program, [(torch.ones(2), n) for n in (None, 3, 4, None, 5)])
+    twice(program, [(torch.ones(2), n) for n in (None, 0.5, 0.25, None, 0.75)])
+
+
+def test_containers_of_c_keep_symbols():
+    class Output(collections.OrderedDict):
+        def __setitem__(self, key, value):
+            super().__setitem__(key, value)
+
+    def program(x):
+        made = Output()
+        made["n"] = [x.shape[0]]
+        queue = collections.deque(maxlen=2)
+        queue.append(x.shape[0])
+        return x.new_zeros(made["n"][0] + queue[0]) + 1
+
+    twice(program, [(torch.ones(n),) for n in (3, 4, 5, 6)])
+
+
+def test_whole_numbers_of_calculated_floats():
+    def program(x, a):
+        return x * int(a * 0.1), x + math.floor(a / 8), x - math.ceil(-a / 8)
+
+    twice(program, [(torch.ones(2), a) for a in (1.0, 2.0, 3.5, 7.9, 0.1)])
+    twice(program, [(torch.ones(2), a) for a in (1.0, 2.0, -3.5, 20.0, -20.0, 0.0)], compiles=6)
+
+
+def scripted(x: torch.Tensor, n: int) -> torch.Tensor:
+    return x * n + x.size(0)
+
+
+def test_scripted_functions_are_captured_from_their_source():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        script = torch.jit.script(scripted)
+    compiled = stator.compile(lambda x: script(x, 3), backend="eager", fullgraph=True)
+    for n in (3, 4, 5):
+        assert torch.equal(compiled(torch.ones(n)), scripted(torch.ones(n), 3))
+    assert len(compiled.entries()) == 2
+
+
+def test_quotients():
+    a, b, c = map(polynomial.unknown, range(3))
+    left = polynomial.multiply(polynomial.add(a, 1), polynomial.add(polynomial.multiply(b, 2), c))
+    assert polynomial.quotient(left, polynomial.add(a, 1)) == polynomial.add(polynomial.multiply(b, 2), c)
+    assert polynomial.quotient(polynomial.add(left, 1), polynomial.add(a, 1)) is None
+    assert polynomial.quotient(polynomial.multiply(left, 3), polynomial.add(polynomial.multiply(a, 2), 2)) is None
