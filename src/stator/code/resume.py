@@ -255,7 +255,8 @@ def resumed(code: CodeType, unit: int, layout: Layout, caller: int | None = None
         row, start = handler_of(code, caller), asm.unit
         emit_call(asm, place_of(code, caller))
         name, arg, _ = units(code)[caller]
-        FINISHES[name].emit(asm, arg, place_of(code, caller))
+        if name in FINISHES:  # otherwise what is called raises
+            FINISHES[name].emit(asm, arg, place_of(code, caller))
         span = (start, asm.unit)
         asm.go_back()
     jump = asm.jump("JUMP_FORWARD")
