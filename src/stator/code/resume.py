@@ -22,6 +22,7 @@ from typing import NamedTuple
 from stator.code import tables311 as tables
 from stator.code import windows311 as windows
 from stator.code.decode import Protected, exception_table, units
+from stator.code.finishing import FINISHES
 
 FALL, JUMP, THROW = 0, 1, 2  # edges: THROW + level is the handler in the frame of that level
 
@@ -253,6 +254,9 @@ def resumed(code: CodeType, unit: int, layout: Layout, caller: int | None = None
         assert caller is not None
         row, start = handler_of(code, caller), asm.unit
         emit_call(asm, place_of(code, caller))
+        name, arg, _ = units(code)[caller]
+        if name in FINISHES:  # otherwise what is called raises
+            FINISHES[name].emit(asm, arg, place_of(code, caller))
         span = (start, asm.unit)
         asm.go_back()
     jump = asm.jump("JUMP_FORWARD")

@@ -6,6 +6,7 @@ import operator
 from types import FunctionType
 from typing import Any
 
+from stator.eval.methods import setter
 from stator.eval.opcodes import op
 from stator.eval.ops_build import take
 from stator.eval.ops_names import lookup
@@ -18,6 +19,7 @@ SETITEM = operator.setitem
 def load_attr(f: Frame, name: str) -> None:
     f.tail = f.lasti
     f.stack[-1] = f.world.read_attr(f, f.stack[-1], name)
+    f.called = None
 
 
 @op("LOAD_METHOD")
@@ -32,12 +34,18 @@ def load_method(f: Frame, name: str) -> None:
 @op("STORE_ATTR")
 def store_attr(f: Frame, name: str) -> None:
     value, target = take(f, 2)
-    f.world.store_attr(f, target, name, value)
+    store(f, target, name, value)
 
 
 @op("DELETE_ATTR")
 def delete_attr(f: Frame, name: str) -> None:
-    f.world.store_attr(f, f.stack.pop(), name, UNBOUND)
+    store(f, f.stack.pop(), name, UNBOUND)
+
+
+def store(f: Frame, target: Any, name: str, value: Any) -> None:
+    f.called = setter(type(target), name, value is UNBOUND)
+    f.world.store_attr(f, target, name, value)
+    f.called = None
 
 
 @op("KW_NAMES")

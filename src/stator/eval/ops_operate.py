@@ -8,6 +8,7 @@ from typing import Any
 from stator._frames import FAILED
 from stator._frames import native as run_native
 from stator.code.tables311 import BINARY_OPERATORS
+from stator.eval.methods import operator_method
 from stator.eval.opcodes import op
 from stator.frame import RAISED, RETURN, Frame
 
@@ -34,36 +35,42 @@ COMPARE = {
 UNARY = {"UNARY_POSITIVE": operator.pos, "UNARY_NEGATIVE": operator.neg, "UNARY_INVERT": operator.invert}
 
 
+def operate(f: Frame, function: Any, *args: Any) -> Any:
+    """An operator; the first method that it asks may be one of the user's, started for this instruction."""
+    f.called = operator_method(f.world, function, args)
+    result = f.world.operate(f, function, *args)
+    f.called = None
+    return result
+
+
 @op("BINARY_OP")
 def binary_op(f: Frame, arg: int) -> None:
-    right = f.stack.pop()
-    f.stack[-1] = f.world.operate(f, BINARY[arg], f.stack[-1], right)
+    f.stack[-2:] = [operate(f, BINARY[arg], f.stack[-2], f.stack[-1])]
 
 
 @op("COMPARE_OP")
 def compare_op(f: Frame, arg: str) -> None:
-    right = f.stack.pop()
-    f.stack[-1] = f.world.operate(f, COMPARE[arg], f.stack[-1], right)
+    f.stack[-2:] = [operate(f, COMPARE[arg], f.stack[-2], f.stack[-1])]
 
 
 @op("BINARY_SUBSCR")
 def binary_subscr(f: Frame, arg: Any) -> None:
     key = f.stack.pop()
-    f.stack[-1] = f.world.operate(f, operator.getitem, f.stack[-1], key)
+    f.stack[-1] = operate(f, operator.getitem, f.stack[-1], key)
 
 
 @op("STORE_SUBSCR")
 def store_subscr(f: Frame, arg: Any) -> None:
     value, container, key = f.stack[-3:]
     del f.stack[-3:]
-    f.world.operate(f, operator.setitem, container, key, value)
+    operate(f, operator.setitem, container, key, value)
 
 
 @op("DELETE_SUBSCR")
 def delete_subscr(f: Frame, arg: Any) -> None:
     container, key = f.stack[-2:]
     del f.stack[-2:]
-    f.world.operate(f, operator.delitem, container, key)
+    operate(f, operator.delitem, container, key)
 
 
 def unary(name: str) -> None:
@@ -71,7 +78,7 @@ def unary(name: str) -> None:
 
     @op(name)
     def handler(f: Frame, arg: Any) -> None:
-        f.stack[-1] = f.world.operate(f, function, f.stack[-1])
+        f.stack[-1] = operate(f, function, f.stack[-1])
 
 
 for _name in UNARY:
@@ -92,7 +99,7 @@ def is_op(f: Frame, invert: int) -> None:
 @op("CONTAINS_OP")
 def contains_op(f: Frame, invert: int) -> None:
     container = f.stack.pop()
-    found = f.world.operate(f, operator.contains, container, f.stack[-1])
+    found = operate(f, operator.contains, container, f.stack[-1])
     f.stack[-1] = found ^ bool(invert)
 
 

@@ -44,9 +44,14 @@ def may_be_torch(kind: type) -> bool:
     return kind in HASHED_BY_IDENTITY or str(type.__dict__["__module__"].__get__(kind)).startswith("torch")
 
 
-def call_python(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
-    """A Python function: CPython binds the arguments, and the frame arrives in the hook."""
-    f.called = function if f.tail == f.lasti else None
+def call_python(
+    host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None, within: Any = None
+) -> Any:
+    """A Python function: CPython binds the arguments, and the frame arrives in the hook.
+
+    `within` is the function whose result C code passes on.
+    """
+    f.called = (within or function) if f.tail == f.lasti else None
     if host.hollow:
         settle_arguments(host, function, args, kwargs)
     if host.streams and type(function) is not Function and not only_handles(function):
@@ -123,7 +128,8 @@ def decided(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[s
     if decision == "run":
         if host.recorder is not None and host.recorder.has_arrays:
             host.check_arguments(function, args)
-        return call_python(host, f, function, args, kwargs)
+        within = _frames.type_lookup(type(args[0]), "__next__") if function is next and len(args) == 1 else None
+        return call_python(host, f, function, args, kwargs, within)
     if decision == "frames":
         return call_framed(host, f, function, args, kwargs)
     name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', function)}"
@@ -182,7 +188,8 @@ def call_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[st
         check_cache(host, obj)
     else:
         check_called(host, obj)
-    return call_python(host, f, obj, args, kwargs)
+    within = obj.func if type(obj) is functools.partial else None
+    return call_python(host, f, obj, args, kwargs, within.__func__ if type(within) is types.MethodType else within)
 
 
 def call_c_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:

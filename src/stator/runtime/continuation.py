@@ -13,11 +13,10 @@ from stator import _frames
 from stator._frames import UNBOUND
 from stator.code import resume
 from stator.code.decode import units
+from stator.code.finishing import FINISHES
 from stator.code.resume import Exits, Layout
 from stator.errors import InternalError
 from stator.eval.machine import Place, Snapshot, code_info
-
-CALL_RESULTS = {"CALL": 0, "CALL_FUNCTION_EX": 0, "LOAD_ATTR": 1}  # values still on the stack that the result replaces
 
 
 class Origin(NamedTuple):
@@ -105,7 +104,7 @@ class FrameState:
         stack = list(snapshot.stack)
         in_prefix = snapshot.unit < code_info(snapshot.code).prefix
         if not innermost and not in_prefix:
-            del stack[len(stack) - CALL_RESULTS[name] :]
+            del stack[len(stack) - FINISHES[name].replaced :]
         self.stack = [-1 if value is UNBOUND else self.number(values, value) for value in stack]
         self.handler = resume.handler_of(self.code, self.unit)
         self.lasti = self.number(values, self.unit) if self.handler is not None and self.handler.lasti else None

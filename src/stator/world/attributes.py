@@ -71,6 +71,8 @@ def read_parts(world: World, f: Frame, obj: Any, name: str, has_getattr: bool) -
             return (found, obj) if value is UNBOUND else (value, UNBOUND)
         kind = _frames.descriptor_kind(type(found))
         if kind & 2:
+            if has_getattr:  # which answers if this raises AttributeError
+                f.tail = -1
             if written:
                 return native(f, _frames.descr_get, found, obj, cls), UNBOUND
             return read_data_descriptor(world, f, obj, name, found), UNBOUND
@@ -81,7 +83,9 @@ def read_parts(world: World, f: Frame, obj: Any, name: str, has_getattr: bool) -
         if not written:
             found = class_value(world, cls, name, found)
         if kind & 1:
-            return native(f, _frames.descr_get, found, obj, cls), UNBOUND
+            if has_getattr:
+                f.tail = -1
+            return read_descriptor(f, found, obj), UNBOUND
         return found, UNBOUND
     if has_getattr:
         return world.missing_attribute(f, obj, name), UNBOUND
@@ -98,7 +102,14 @@ def read_data_descriptor(world: World, f: Frame, obj: Any, name: str, descriptor
         if record is not None and record.obj is obj:
             return read_slot(world, f, record, name, descriptor)
         return native(f, _frames.descr_get, descriptor, obj, type(obj))
-    descriptor = class_value(world, type(obj), name, descriptor)
+    return read_descriptor(f, class_value(world, type(obj), name, descriptor), obj)
+
+
+def read_descriptor(f: Frame, descriptor: Any, obj: Any) -> Any:
+    """Its `__get__` may be one of the user's, started for this instruction."""
+    if f.tail == f.lasti:
+        method = _frames.type_lookup(type(descriptor), "__get__")
+        f.called = method if type(method) is Function else None
     return native(f, _frames.descr_get, descriptor, obj, type(obj))
 
 

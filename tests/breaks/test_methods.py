@@ -1,0 +1,226 @@
+"""Breaks inside methods that operators, attributes and builtins call: they go on inside, and then in the caller."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import stator
+from tests.harness import check
+
+X = torch.arange(3.0)
+
+
+def broken(value: Any) -> Any:
+    """Work on both sides of a break."""
+    value = value + 1
+    stator.graph_break()
+    return value * 2
+
+
+class Plain:
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        return broken(instance.x)
+
+    def __set__(self, instance: Any, value: Any) -> str:
+        instance.x = broken(value)
+        return "nobody sees this"
+
+
+class Vector:
+    plain = Plain()
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def __add__(self, other: Any) -> Any:
+        return broken(self.x) + other
+
+    __radd__ = __add__
+
+    def __iadd__(self, other: Any) -> Any:
+        self.x = broken(self.x) + other
+        return self
+
+    def __lt__(self, other: Any) -> Any:
+        return broken(self.x) < other
+
+    def __neg__(self) -> Any:
+        return broken(self.x)
+
+    def __getitem__(self, key: Any) -> Any:
+        return broken(self.x) + key
+
+    def __setitem__(self, key: Any, value: Any) -> str:
+        self.x = broken(self.x) + value
+        return "nobody sees this"
+
+    def __contains__(self, value: Any) -> Any:
+        self.x = broken(self.x)
+        return "yes"
+
+    def __next__(self) -> Any:
+        return broken(self.x)
+
+    @property
+    def twice(self) -> Any:
+        return broken(self.x)
+
+    @twice.setter
+    def twice(self, value: Any) -> str:
+        self.x = broken(value)
+        return "nobody sees this"
+
+
+def adding(x: Any) -> Any:
+    return (Vector(x.cos()) + 3).sin()
+
+
+def reflected(x: Any) -> Any:
+    return (3 + Vector(x.cos())).sin()
+
+
+def in_place(x: Any) -> Any:
+    made = Vector(x.cos())
+    made += 3
+    return made.x.sin()
+
+
+def comparing(x: Any) -> Any:
+    return (Vector(x.cos()) < 3).sin()
+
+
+def negative(x: Any) -> Any:
+    return (-Vector(x.cos())).sin()
+
+
+def item(x: Any) -> Any:
+    return Vector(x.cos())[3].sin()
+
+
+def stored_item(x: Any) -> Any:
+    made = Vector(x.cos())
+    made[3] = 4
+    return made.x.sin()
+
+
+def contained(x: Any) -> Any:
+    made = Vector(x.cos())
+    return 3 in made, made.x.sin()
+
+
+def not_contained(x: Any) -> Any:
+    made = Vector(x.cos())
+    return 3 not in made, made.x.sin()
+
+
+def following(x: Any) -> Any:
+    return next(Vector(x.cos())).sin()
+
+
+def descriptor(x: Any) -> Any:
+    return Vector(x.cos()).plain.sin()
+
+
+def stored_descriptor(x: Any) -> Any:
+    made = Vector(x)
+    made.plain = x.cos()
+    return made.x.sin()
+
+
+def stored_property(x: Any) -> Any:
+    made = Vector(x)
+    made.twice = x.cos()
+    return made.x.sin()
+
+
+def partially(x: Any) -> Any:
+    return functools.partial(Vector.__getitem__, key=3)(Vector(x.cos())).sin()
+
+
+PROGRAMS = (
+    adding, reflected, in_place, comparing, negative, item, stored_item, contained, not_contained, following,
+    descriptor, stored_descriptor, stored_property, partially,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
+def test_two_graphs(fn: Callable[..., Any]) -> None:
+    check(fn, X, fullgraph=False, expect_graphs=2, expect_breaks=1)
+
+
+class Undecided:
+    """Answers NotImplemented after a break."""
+
+    def no(self, other: Any) -> Any:
+        stator.graph_break()
+        return NotImplemented
+
+    __add__ = __iadd__ = __sub__ = __eq__ = __lt__ = __rmul__ = no
+    __hash__ = None  # type: ignore[assignment]
+
+    def __isub__(self, other: Any) -> Any:
+        stator.graph_break()
+        return NotImplemented
+
+
+class Other:
+    def __radd__(self, other: Any) -> Any:
+        stator.graph_break()
+        return "added", type(other).__name__
+
+    def __gt__(self, other: Any) -> Any:
+        return "greater"
+
+
+def add_in_place(left: Any, right: Any) -> Any:
+    left += right
+    return left
+
+
+OPERATIONS = (
+    lambda left, right: left + right,
+    lambda left, right: left - right,
+    lambda left, right: left == right,
+    lambda left, right: left != right,
+    lambda left, right: left < right,
+    lambda left, right: 2 * left,
+    add_in_place,
+)
+
+
+def undecided(x: Any) -> Any:
+    left, found = Undecided(), []
+    for right in (Other(), left, 3):
+        for operation in OPERATIONS:
+            try:
+                found.append(operation(left, right))
+            except TypeError as error:
+                found.append(str(error))
+    return [left if value is left else value for value in found], x + 1
+
+
+def test_not_implemented() -> None:
+    check(undecided, X, fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+class Falling:
+    @property
+    def first(self) -> Any:
+        stator.graph_break()
+        raise AttributeError("first")
+
+    def __getattr__(self, name: str) -> Any:
+        return f"instead of {name}"
+
+
+def falling_back(x: Any) -> Any:
+    return Falling().first, x + 1
+
+
+def test_a_property_that_raises_for_getattr() -> None:
+    check(falling_back, X, fullgraph=False, expect_breaks=None, expect_recompiles=None)
