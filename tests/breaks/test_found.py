@@ -172,6 +172,29 @@ def file_read_by_native_code() -> Any:
         return first, second, len(rest), again, [line for line, _ in zip(file, range(2), strict=False)], max(file) > ""
 
 
+class Base:
+    def plus(self, x: int) -> int:
+        return x + 1
+
+
+class Derived(Base):
+    def plus(self, x: int) -> int:
+        above = super()
+        os.urandom(1)
+        return 10 * above.plus(x)
+
+
+@found
+def super_kept_across() -> Any:
+    return Derived().plus(1)
+
+
+def test_super_kept_across_is_captured() -> None:
+    compiled = stator.compile(super_kept_across, backend="eager", fullgraph=False)
+    assert [compiled() for _ in range(4)] == [20] * 4
+    assert not stator.report.events.events("error") and stator.stats()["frames_captured"] == 2
+
+
 class Mortal:
     pass
 

@@ -337,6 +337,14 @@ def enter_partial(world: World, obj: Any, path: Path) -> Any:
     return world.register_shadow(obj, path, inner)
 
 
+def enter_super(world: World, obj: Any, path: Path) -> Any:
+    """`super()` that a variable keeps: another one for the same class and object."""
+    world.guards.add(path, TYPE_IS, super, world.origin())
+    names = ("__thisclass__", "__self__")
+    bound = [world.enter(super.__dict__[name].__get__(obj), path.get(name)) for name in names]
+    return world.register_shadow(obj, path, super(*bound))
+
+
 def enter_weakref(world: World, obj: Any, path: Path) -> Any:
     world.guards.add(path, IS, obj, world.origin())
     world.guards.add(path, ALIVE, None, world.origin())
@@ -451,6 +459,7 @@ IMPORTERS: dict[int, Importer] = by_identity(
         types.MappingProxyType: enter_proxy,
         functools.partial: enter_partial,
         weakref.ref: enter_weakref,
+        super: enter_super,
         re.Pattern: singleton,
         decimal.Context: ambient.enter_decimal_context,
         decimal.Decimal: ambient.enter_decimal,

@@ -93,7 +93,7 @@ def enter_generator(world: World, obj: Any, path: Path) -> Any:
 def refuse_sequence(world: World, obj: Any, path: Path) -> Any:
     """Native code could read or advance it without anybody noticing."""
     cls = type(obj)
-    if obj is sys.stdout or obj is sys.stderr:
+    if obj is getattr(sys, "stdout", None) or obj is getattr(sys, "stderr", None):  # a program may delete them
         return enter_opaque(world, obj, path)
     if issubclass(cls, io.IOBase):
         world.streams[id(obj)] = obj
