@@ -318,3 +318,24 @@ def test_long_run_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
         stator.reset()
         assert stator.compile(work, backend="eager", fullgraph=fullgraph)(1100) == work(1100)
         assert stator.stats()["frames_captured"] == captured
+
+
+def test_near_the_recursion_limit() -> None:
+    """Capturing goes deeper than running: where it cannot, CPython runs the call."""
+
+    def work(x: int) -> int:
+        return x + len(os.urandom(1))
+
+    def deep(n: int, fn: Callable[[int], int]) -> int | None:
+        return fn(1) if n == 0 else deep(n - 1, fn)
+
+    def outcome(depth: int, fn: Callable[[int], int]) -> int | None:
+        try:
+            return deep(depth, fn)
+        except RecursionError:
+            return None
+
+    depth = sys.getrecursionlimit() - len(inspect.stack(0))
+    for left in (3, 16, 18, 20, 22, 40):
+        compiled = stator.compile(work, backend="eager", fullgraph=False)
+        assert outcome(depth - left, compiled) == outcome(depth - left, work)

@@ -111,6 +111,8 @@ class Cache:
         if failure is not None:  # behind the handler: the program must not see stator handle its error
             if isinstance(failure.__context__, StatorError) and not isinstance(failure, StatorError):
                 failure.__context__ = None  # an interruption while stator handled an error of its own
+            if isinstance(failure, RecursionError) and not self.session.options.fullgraph:
+                return call.run()  # the program is near its limit, and capturing goes deeper than running
             return call.fail(failure)
         return call.run(self.session.below) if ready is None else self.start(ready, call)
 
