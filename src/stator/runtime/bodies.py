@@ -60,7 +60,8 @@ def check_containers(host: Any, value: Any, name: str) -> None:
 
 
 def is_named_tuple(kind: type) -> bool:
-    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+    """Also those that torch itself returns."""
+    return issubclass(kind, tuple) and (hasattr(kind, "_fields") or kind.__module__ == "torch.return_types")
 
 
 def structure(leaves: Sequence[Any], spec: Any) -> Structure:
