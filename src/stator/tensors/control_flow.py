@@ -63,6 +63,7 @@ def operator(name: str, call: Call, emulate: Call, bodies: Sequence[Body]) -> Ca
 
     node.__name__ = node.__qualname__ = name
     node.may_fail = any(body.may_fail for body in bodies)  # type: ignore[attr-defined]
+    node.may_draw = any(body.random for body in bodies)  # type: ignore[attr-defined]
     return node
 
 
