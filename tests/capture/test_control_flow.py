@@ -121,6 +121,14 @@ def test_modules() -> None:
     )
 
 
+def test_sizes_that_change() -> None:
+    def function(x: Any) -> Any:
+        return torch.cond(x.sum() > 0, lambda a: a * a.shape[0], lambda a: a - 1, (x,))
+
+    sizes = [(torch.rand(size, 4),) for size in (3, 5)]
+    check(function, vary=sizes, dynamic=True, backend="aot_eager", expect_graphs=1)
+
+
 REFUSED: dict[str, Callable[..., Any]] = {
     "true branch is float32[4]": lambda x: torch.cond(x.sum() > 0, lambda a: a.sum(0), lambda a: a.sum(1), (x,)),
     "returns an argument": lambda x: torch.cond(x.sum() > 0, lambda a: a, lambda a: a + 1, (x,)),

@@ -57,7 +57,8 @@ def all_pairs(x: Any, y: Any) -> Any:
 
 @program(r(3, 4))
 def structures(x: Any) -> Any:
-    return vmap(lambda a: {"s": a.sum(), "p": (a, a * 2)}, in_dims=1, out_dims={"s": 0, "p": (1, 0)})(x)
+    pairs = vmap(lambda a: a.topk(2))(x)
+    return vmap(lambda a: {"s": a.sum(), "p": (a, a * 2)}, in_dims=1, out_dims={"s": 0, "p": (1, 0)})(x), pairs
 
 
 @program(r(3, 4, grad=True))

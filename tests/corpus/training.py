@@ -79,7 +79,8 @@ class BinaryNet(nn.Module):
         return x
 
 
-@case((r(2, 4, grad=True),), (r(3, 4, grad=True),), backward=True)
+# A weight is used in two of the regions, and eager adds up its gradients in the order of two backward runs.
+@case((r(2, 4, grad=True),), (r(3, 4, grad=True),), backward=True, tolerance=1e-6)
 class Checkpointed(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ from stator.frame import Frame
 from stator.graph.source import compile_source
 from stator.runtime.footprint import Footprint
 from stator.tensors.bodies import ABSENT, TENSOR, Body, Found, Structure, calling
-from stator.tensors.failing import may_fail
+from stator.tensors.failing import may_draw, may_fail
 from stator.tensors.meta import Meta
 from stator.tensors.modes import ENTER, LEAVE, SETTERS
 from stator.tensors.subgraph import SubGraph
@@ -60,7 +60,8 @@ def check_containers(host: Any, value: Any, name: str) -> None:
 
 
 def is_named_tuple(kind: type) -> bool:
-    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+    """Also those that torch itself returns."""
+    return issubclass(kind, tuple) and (hasattr(kind, "_fields") or kind.__module__ == "torch.return_types")
 
 
 def structure(leaves: Sequence[Any], spec: Any) -> Structure:
@@ -103,6 +104,8 @@ def capture(
         nodes = sub.finish(list(made))
         kept = [node for node in recorder.kept if node.target not in QUIET]
     del given, inside_args, inside_kwargs, found, made
+    if any(one.graph is not sub.graph for node in sub.graph.nodes for one in node.all_input_nodes):
+        raise host.refuse("higher-order", f"{name}: the function uses something of the graph around it", function=name)
     if footprint.changed():
         raise host.refuse("higher-order", f"{name}: the function changes something outside of it", function=name)
     body = Body(
@@ -111,7 +114,7 @@ def capture(
         places=tuple(i for i, leaf in enumerate(leaves) if type(leaf) is TracedTensor),
         result=structure(results, result_spec),
         may_fail=any(node.op.startswith("call") and may_fail(node) for node in sub.graph.nodes),
-        random=any(not is_write(node) for node in kept),
+        random=any(may_draw(node) or not is_write(node) for node in kept),
     )
     del results
     return Captured(body, [taken(host, sub, node, name) for node in nodes], metas, owned, shared)

@@ -89,6 +89,7 @@ def calling(
 
     node.__name__ = node.__qualname__ = name
     node.may_fail = any(body.may_fail for body, _ in bodies)  # type: ignore[attr-defined]
+    node.may_draw = any(body.random for body, _ in bodies)  # type: ignore[attr-defined]
     return node
 
 

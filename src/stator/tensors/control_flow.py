@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from stator.tensors.bodies import Body
-from stator.tensors.fakes import WatchingMode
+from stator.tensors.fakes import is_looking
 from stator.tensors.meta import Meta
 from stator.tensors.modes import read_state
 from stator.tensors.plan import Group, New
@@ -58,12 +57,13 @@ def operator(name: str, call: Call, emulate: Call, bodies: Sequence[Body]) -> Ca
     """The function that a node calls: of the values that the operator is given."""
 
     def node(*values: Any) -> Any:
-        if isinstance(_get_current_dispatch_mode(), WatchingMode):
+        if is_looking():
             return Emulated.apply(emulate, *values)
         return tuple(call(*values))
 
     node.__name__ = node.__qualname__ = name
     node.may_fail = any(body.may_fail for body in bodies)  # type: ignore[attr-defined]
+    node.may_draw = any(body.random for body in bodies)  # type: ignore[attr-defined]
     return node
 
 

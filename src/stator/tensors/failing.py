@@ -40,6 +40,8 @@ def may_fail(node: fx.Node) -> bool:
 
 def may_draw(node: fx.Node) -> bool:
     """Whether a node that writes to a tensor may draw random numbers for it."""
+    if getattr(node.target, "may_draw", False):  # graphs inside of this one
+        return True
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     return _RANDOM.search(name) is not None
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, cast
 
 import torch
@@ -112,6 +112,7 @@ def _nature(func: Any) -> tuple[bool, tuple[tuple[int, str], ...]]:
 
 class _Local(threading.local):
     mode: WatchingMode | None = None
+    running = 0  # calls that are run on fake tensors to see what they do
 
 
 _local = _Local()
@@ -122,6 +123,28 @@ def own_mode() -> WatchingMode:
     if _local.mode is None:
         _local.mode = WatchingMode()
     return _local.mode
+
+
+@contextmanager
+def looking() -> Iterator[None]:
+    """Calls run on fake tensors only to see what they do."""
+    _local.running += 1
+    try:
+        yield
+    finally:
+        _local.running -= 1
+
+
+def is_looking() -> bool:
+    return _local.running > 0
+
+
+def serve_operators() -> None:
+    """Torch's higher-order operators look for their rules by the very class of a mode."""
+    for operator in torch._ops._higher_order_ops.values():
+        rules = operator.python_key_table
+        if FakeTensorMode in rules:
+            rules.setdefault(WatchingMode, rules[FakeTensorMode])
 
 
 def storage_of(tensor: torch.Tensor) -> int:

@@ -22,7 +22,7 @@ from torch._subclasses.fake_tensor import (
 from stator.errors import Unsupported
 from stator.shapes.scalar import wrapped
 from stator.tensors import bindings
-from stator.tensors.fakes import WatchingMode, make_fake, own_mode, storage_of
+from stator.tensors.fakes import WatchingMode, looking, make_fake, own_mode, storage_of
 from stator.tensors.hidden import hidden_writes
 from stator.tensors.lowering import substitute
 from stator.tensors.meta import Meta, meta_of
@@ -180,7 +180,7 @@ def quiet(func: Any) -> Iterator[None]:
     torch.set_autocast_cache_enabled(False)
     torch._C._set_warnAlways(True)  # or what torch says only once would be used up here
     try:
-        with warnings.catch_warnings(record=True) as warned:
+        with looking(), warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             yield
         if warned and isinstance(func, FunctionType):

@@ -26,7 +26,7 @@ from stator.tensors import gradients as gradients
 from stator.tensors.array_calls import array_call, array_call_once
 from stator.tensors.checks import assert_holds
 from stator.tensors.failing import may_draw, may_fail, may_run_twice
-from stator.tensors.fakes import WatchingMode, make_fake, own_mode
+from stator.tensors.fakes import WatchingMode, make_fake, own_mode, serve_operators
 from stator.tensors.lowering import PLAIN, ForeignArgument, lower
 from stator.tensors.memo import memo
 from stator.tensors.meta import Meta, SymbolicMeta, with_dims
@@ -266,6 +266,7 @@ class Recorder:
         """For a backend: the fake mode, and fake tensors or symbolic ints for the graph inputs."""
         mode = self.symbolic_mode
         assert mode is not None
+        serve_operators()
         memory = [None if type(v) is torch.SymInt else inputs.place_of(v)[0] for v in self._inputs.names.values()]
         metas = self._inputs.metas
         examples = []
