@@ -207,3 +207,17 @@ TRACED = {
 @pytest.mark.parametrize("name", TRACED)
 def test_backends_that_trace(name):
     check(TRACED[name], torch.arange(6.0).reshape(2, 3), backend="aot_eager", tolerance=1e-6)
+
+
+def test_what_was_written_before_a_failure_is_put_back():
+    def program(array, index):
+        array += 1
+        try:
+            return array[index].sum()
+        except IndexError:
+            return "no"
+
+    compiled = stator.compile(program, backend="eager")
+    for index in (1, 7, 1):
+        mine, theirs = np.ones(3), np.ones(3)
+        assert compiled(mine, np.array([index])) == program(theirs, np.array([index])) and np.array_equal(mine, theirs)

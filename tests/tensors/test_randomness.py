@@ -80,6 +80,23 @@ def test_an_outside_generator_is_seeded():
         assert torch.equal(mine.get_state(), theirs.get_state())
 
 
+def test_a_failure_puts_generators_back():
+    def program(x, index):
+        first = torch.rand(3, generator=KEPT)
+        try:
+            picked = x[index]
+        except IndexError:
+            picked = None
+        return first, picked, torch.rand(2, generator=KEPT)
+
+    compiled = stator.compile(program, backend="eager")
+    found = []
+    for run in (program, compiled):
+        KEPT.manual_seed(3)
+        found.append([str(run(torch.ones(3), torch.tensor([index]))) for index in (1, 7, 1)])
+    assert found[0] == found[1]
+
+
 def escapes(x):
     generator = torch.Generator().manual_seed(2)
     return torch.rand(2, generator=generator), generator.initial_seed()

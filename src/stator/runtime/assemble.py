@@ -313,6 +313,10 @@ class Assembly:
         if self.host.recorder.random:
             save = f"drawn = {emitter.constant(torch.get_rng_state)}()\n"
             restore = f"    {emitter.constant(torch.set_rng_state)}(drawn)\n"
+        for number, generator in enumerate(self.host.recorder.generators):
+            name = emitter.constant(generator, "generator")
+            save += f"drawn{number} = {name}.get_state()\n"
+            restore += f"    {name}.set_state(drawn{number})\n"
         made = f"{', '.join(names)}, = {call}" if names else call
         if self.host.assumed is not None:
             made += f"\n    failed = not {self.resolve(self.host.assumed)}"

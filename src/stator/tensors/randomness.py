@@ -69,11 +69,15 @@ def check(recorder: Recorder, what: str) -> None:
         raise UnsupportedOp(what, "the backend would not see it", "random-state")
 
 
-def operand(generator: Any) -> Any:
+def operand(recorder: Recorder, generator: Any) -> Any:
     """A generator as an argument of a node: made by the graph, or one from outside, or torch's own."""
     if generator is torch.default_generator:
         return None
-    return generator._node if type(generator) is TracedGenerator else generator
+    if type(generator) is TracedGenerator:
+        return generator._node
+    if not any(generator is known for known in recorder.generators):
+        recorder.generators.append(generator)
+    return generator
 
 
 def new(recorder: Recorder) -> TracedGenerator:
@@ -92,7 +96,7 @@ def seed(recorder: Recorder, generator: Any, value: Any) -> Any:
         raise UnsupportedOp("torch.manual_seed", "a seed that is no int", "random-state")
     with recorder.paused():
         torch.Generator().manual_seed(value)  # raises what a wrong one raises
-    _write(recorder, seed_generator, (operand(generator), value), [])
+    _write(recorder, seed_generator, (operand(recorder, generator), value), [])
     return generator
 
 
@@ -101,7 +105,7 @@ def read(recorder: Recorder, generator: Any) -> Any:
     check(recorder, "torch.get_rng_state")
     plan = Plan(New(_layout()), None, (), (), True, False)
     target = Target(read_generator, "call_function", read_generator, "rng_state")
-    return recorder._apply(target, plan, read_state(), (operand(generator),), {}, [])
+    return recorder._apply(target, plan, read_state(), (operand(recorder, generator),), {}, [])
 
 
 def write(recorder: Recorder, generator: Any, state: Any) -> None:
@@ -110,7 +114,7 @@ def write(recorder: Recorder, generator: Any, state: Any) -> None:
     meta = state._meta if type(state) is TracedTensor else None
     if meta is None or (tuple(meta.size), meta.dtype) != (tuple(_layout().size), torch.uint8):
         raise UnsupportedOp("torch.set_rng_state", "a state that is none", "random-state")
-    _write(recorder, write_generator, (operand(generator), state._node), [state])
+    _write(recorder, write_generator, (operand(recorder, generator), state._node), [state])
 
 
 def _write(recorder: Recorder, function: Any, args: tuple[Any, ...], tensors: list[TracedTensor]) -> None:
@@ -133,7 +137,7 @@ def without_generator(recorder: Recorder, kwargs: dict[str, Any]) -> tuple[dict[
     generator = kwargs["generator"]
     if generator.device.type != "cpu" if type(generator) is torch.Generator else False:
         raise UnsupportedOp("torch.Generator", "a generator of another device", "random-state")
-    return rest, operand(generator)
+    return rest, operand(recorder, generator)
 
 
 STATEFUL = frozenset({new_generator, seed_generator, read_generator, write_generator, settings.apply})

@@ -117,6 +117,7 @@ class Recorder:
         self.symbols: Symbols | None = None
         self.has_floats = False
         self.host: Any = None  # what runs the program, where there is one
+        self.generators: list[Any] = []  # from outside, which the graph draws from
         self.has_arrays = False  # some tensors are the memory of arrays of numpy
         self.readings = Readings(self)
         self.is_outside: Callable[[Any], bool] = lambda tensor: True  # no input of stator's own making
@@ -642,7 +643,7 @@ class Recorder:
         mutated = self.mutated
         if (failing or self.fallible) and not (mutated and self.fallible) and all(map(may_run_twice, self.kept)):
             self.repeatable = not any(self._inputs.metas[name].inference for name in mutated)
-        if not self.repeatable:
+        if not self.repeatable or mutated:
             for node in self.graph.find_nodes(op="call_function", target=array_call):
                 node.target = array_call_once
         if self.repeatable and mutated:
