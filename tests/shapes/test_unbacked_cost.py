@@ -48,7 +48,9 @@ def parts(x: torch.Tensor) -> Any:
 
 
 def selected(x: torch.Tensor) -> Any:
-    return [torch.masked_select(x, x > i) for i in range(len(x))], [LONG.narrow(0, 0, x[i].item()) for i in range(len(x))]
+    return [torch.masked_select(x, x > i) for i in range(len(x))], [
+        LONG.narrow(0, 0, x[i].item()) for i in range(len(x))
+    ]
 
 
 def cost(program: Callable[..., Any], count: int, patch: pytest.MonkeyPatch) -> dict[str, int]:

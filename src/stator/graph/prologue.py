@@ -1,4 +1,4 @@
-"""Graphs that write to their inputs and hold only for some data: what was assumed is checked before anything is written.
+"""Graphs that write to their inputs and hold only for some data: what was assumed is checked before any write.
 
 Compiled code may write at any moment. Where the assertions need little of the graph, that part runs first, by itself.
 Otherwise what the graph writes to is copied, and put back when it fails.
@@ -17,7 +17,9 @@ from stator.graph.module import eager_callable
 from stator.tensors.checks import assert_holds
 
 MOST = 48  # nodes that are worth running twice
-_COSTLY = re.compile(r"linear|mm$|matmul|conv|attention|einsum|lstm|gru|rnn|norm|softmax|embedding|sort|topk|unique|pool")
+_COSTLY = re.compile(
+    r"linear|mm$|matmul|conv|attention|einsum|lstm|gru|rnn|norm|softmax|embedding|sort|topk|unique|pool"
+)
 
 
 class NotAsAssumed(Exception):

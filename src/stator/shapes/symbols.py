@@ -440,12 +440,12 @@ class Symbols:
         return found
 
     def values(self, sizes: Sequence[Number], strides: Sequence[Number], offset: Number) -> list[Any]:
-        """Values in this call, or guesses, for what nobody looks at; torch's own numbers where no tensor is like that."""
+        """Values in this call, or guesses, for what nobody looks at; torch's own where no tensor is like that."""
         numbers = (*sizes, *strides, offset)
         values = [self.unknowns.guessed(number) for number in numbers]
         if all(value is not None and 0 <= value < LARGEST_VALUE for value in values):
             extents = zip(values[: len(sizes)], values[len(sizes) : -1], strict=True)
-            if sum(size * stride for size, stride in extents) < LARGEST_VALUE:  # type: ignore[operator]
+            if sum(size * stride for size, stride in extents) < LARGEST_VALUE:  # type: ignore[operator, misc]
                 return values
         return [self.plain(n) if self.unknowns.hint(n) is None else self.unknowns.hint(n) for n in numbers]
 

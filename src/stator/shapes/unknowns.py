@@ -268,7 +268,7 @@ class Unknowns:
         if any(self.all[i].low is None for monomial in number.terms for i in monomial):
             return None, None
         if all(len(monomial) < 2 for monomial in number.terms):  # nothing to multiply out
-            least = sum(c * self.all[m[0]].low if m else c for m, c in number.terms.items())  # type: ignore[operator]
+            least = sum(c * self.all[m[0]].low if m else c for m, c in number.terms.items())  # type: ignore[operator, misc]
             signs = [c > 0 for m, c in number.terms.items() if m]
             return (least if all(signs) else None), (least if not any(signs) else None)
         shifted: dict[Monomial, int] = {}

@@ -28,7 +28,7 @@ def _nonzero(meta: Meta) -> tuple[Meta, torch.dtype, Layout]:
 
 
 def _masked(meta: Meta, mask: Meta) -> tuple[Meta, torch.dtype, Layout]:
-    need(type(mask) is not slice and isinstance(mask, Meta) and mask.dtype is torch.bool and mask.size)
+    need(isinstance(mask, Meta) and mask.dtype is torch.bool and mask.size)
     rank = len(mask.size)
     need(is_row_major(meta) and is_row_major(mask) and tuple(meta.size[:rank]) == tuple(mask.size))
 
@@ -71,9 +71,7 @@ def counts(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return func is not operator.getitem or args[1]._meta.dtype is torch.bool
 
 
-def plan(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], symbols: Symbols, state: State
-) -> Plan | None:
+def plan(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], symbols: Symbols, state: State) -> Plan | None:
     """The plan of a call, with the symbol that it makes; None if FakeTensor has to be asked."""
     metas = [arg._meta for arg in args]
     if state.autocast is not None or state.inference or not all(map(is_ordinary, metas)):

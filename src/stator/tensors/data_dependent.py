@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from stator.shapes.scalar import TracedInt
+from stator.shapes.symbols import NotKnown
 from stator.tensors import comparing
 from stator.tensors.from_data import assembled, constants, is_symbolic
+from stator.tensors.rules.layout import is_row_major
 from stator.tensors.signals import DataDependent
 from stator.tensors.targets import Handler, register, target_of
 from stator.tensors.traced import TracedTensor
@@ -109,6 +112,34 @@ def _parts(func: Any) -> Handler:
     return make
 
 
+def _layout(func: Any) -> Handler:
+    """Strides of a tensor with sizes that only data tells: those of dimensions that are 0 or 1 follow other rules."""
+    target = target_of(func)
+    assert target is not None
+
+    def ask(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        sizes = args[0]._meta.size if args and type(args[0]) is TracedTensor else ()
+        unknown = [size for size in sizes if type(size) is TracedInt and size.symbols.is_unbacked(size)]
+        if unknown:
+            ordinary = _is_row_major(args[0]._meta, unknown[0].symbols)
+            for size in unknown:
+                if func is torch.Tensor.stride or not ordinary:
+                    size.symbols.suppose(operator.ge, size, 1 if ordinary else 2)
+        return recorder.record(target, args, kwargs)
+
+    return ask
+
+
+def _is_row_major(meta: Any, symbols: Any) -> bool:
+    with symbols.known_only():
+        try:
+            return is_row_major(meta)
+        except NotKnown:
+            return False
+
+
+for _func in (torch.Tensor.stride, torch.Tensor.is_contiguous):
+    register(_func, _layout(_func))
 register(torch.Tensor.new_tensor, _new_tensor)
 for _func in (torch.chunk, torch.Tensor.chunk):
     register(_func, _parts(_func))

@@ -61,7 +61,9 @@ def _is_part(value: Any) -> bool:
 def _small(number: Any) -> Any:
     """The number, assumed not to be of the size that overflows."""
     if type(number) is TracedInt:
-        if number.symbols.is_unbacked(number):
-            number.symbols.suppose(operator.ge, number, -SMALL)
-            number.symbols.suppose(operator.le, number, SMALL)
+        for function, bound in ((operator.ge, -SMALL), (operator.le, SMALL)):
+            if number.symbols.is_unbacked(number):
+                number.symbols.suppose(function, number, bound)
+            else:
+                function(number, bound)  # which is guarded
     return number

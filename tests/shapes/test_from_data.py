@@ -1,0 +1,91 @@
+"""Python's arithmetic on numbers from data: no break where no branch needs the value."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import stator
+from stator.report.events import recording
+from tests.harness import check
+
+tensor = torch.tensor
+TEN = torch.arange(10.0)
+
+
+def extremes(x, t):
+    mean = x.mean().item()
+    return max(mean, 5.0) * x, min(mean, 0.5, 1.0), x.clamp(min=max(mean, 1.0)), max(t.tolist() if t.dim() else [1, 2])
+
+
+def quotients(x, t):
+    mean, n = (x.mean() + t).item(), t.item()
+    return x * (1.0 / mean), x / n, math.sqrt(mean) * x, math.sqrt(n), round(mean, 1), float(n) * x, 1.0 / mean
+
+
+def whole(x, t):
+    n = t.item()
+    return abs(n - 5), torch.zeros(abs(n - 5)), divmod(n, 2), n << 2, n >> 1, n & 3, ~n, x[: int(n * 0.5)], x[n // 2 :]
+
+
+def parts(x, t):
+    n = t.item()
+    first, second = x[: n + 2].chunk(2)
+    return first.sum(), second * 2, x.split([n, 10 - n]), x.narrow(0, n, 2), x.tensor_split([n, n + 2])
+
+
+def longest(x, t):
+    lengths = torch.stack([t, t + 2, t + 1]).tolist()
+    return max(lengths), min(lengths), torch.zeros(max(lengths))
+
+
+@pytest.mark.parametrize("program", [extremes, quotients, whole, parts, longest])
+def test_no_break(program) -> None:
+    compiled = stator.compile(program, backend="eager")
+    with recording("break", "skip", "recompile", "error") as seen:
+        for n in (4, 1, 6):
+            made, expected = compiled(TEN, tensor(n)), program(TEN, tensor(n))
+            check_equal(made, expected)
+    assert not seen
+
+
+def check_equal(made, expected) -> None:
+    assert type(made) is type(expected)
+    if isinstance(made, torch.Tensor):
+        assert torch.equal(made, expected)
+        assert made.stride() == expected.stride()
+    elif isinstance(made, (list, tuple)):
+        for one, other in zip(made, expected, strict=True):
+            check_equal(one, other)
+    else:
+        assert made == expected
+
+
+def test_what_python_cannot_calculate_raises_as_it_does() -> None:
+    def inverse(x):
+        return x * (1.0 / x.sum().item())
+
+    def root(x):
+        return x * math.sqrt(x.sum().item())
+
+    check(inverse, TEN)
+    check(inverse, TEN - 4.5)  # zero
+    check(root, TEN)
+    check(root, -TEN)
+
+
+def test_layout_of_a_convolution() -> None:
+    """The batch is only known to data; the weights decide how the result lies in memory."""
+    images = torch.arange(4 * 3 * 6 * 6.0).reshape(4, 3, 6, 6)
+    weight = torch.ones(5, 3, 3, 3).to(memory_format=torch.channels_last)
+
+    def strides(mask):
+        return torch.nn.functional.conv2d(images[mask], weight)
+
+    compiled = stator.compile(strides, backend="aot_eager")
+    for mask in (tensor([True, False, True, True]), tensor([True, True, False, False])):
+        made, expected = compiled(mask), strides(mask)
+        assert torch.allclose(made, expected)
+        assert made.stride() == expected.stride()
