@@ -128,8 +128,11 @@ def test_what_runs_as_it_is():
     def program(x, y, s):
         s = min(abs(s), 0.9)
         drawn = F.dropout(x, s, True), torch.empty(3).uniform_(-s, s), torch.empty(3).normal_(s, s)
-        return *drawn, F.huber_loss(x, y, delta=s), F.smooth_l1_loss(x, y, beta=s), F.batch_norm(
-            x, None, None, training=True, momentum=s, eps=s
+        return (
+            *drawn,
+            F.huber_loss(x, y, delta=s),
+            F.smooth_l1_loss(x, y, beta=s),
+            F.batch_norm(x, None, None, training=True, momentum=s, eps=s),
         )
 
     many = [tuple(tensors(torch.float32, (3, 5), 1))]

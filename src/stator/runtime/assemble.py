@@ -237,7 +237,7 @@ class Assembly:
 
     def conditions(self) -> list[str]:
         """Comparisons of numbers that are read before the graph runs, as they came out."""
-        lines = {}
+        lines: dict[tuple[str, str], None] = {}
         for name, left, right, holds in self.host.floats.conditions or ():
             sides = [self.float(side) if type(side) is TracedFloat else self.operand(side) for side in (left, right)]
             lines["" if holds else "not ", f"({sides[0]} {COMPARISONS[name]} {sides[1]})"] = None

@@ -146,7 +146,7 @@ class TensorHost(Host):
             return
         found = self.floats.constants & guessed
         if self.symbols is not None:
-            found |= self.symbols.constants() & guessed
+            found |= self.symbols.settled_sources() & guessed
         if found:
             raise Again(None, frozenset(found))
 

@@ -64,7 +64,9 @@ class Guesses:
         )
 
     def _may_vary(self, path: Path, tensor: torch.Tensor) -> bool:
-        if not self.sizes or belongs_to_module(path, tensor):  # code for fixed sizes is faster: numbers alone do not count
+        if not self.sizes:  # numbers alone do not count: code for fixed sizes is faster
+            return False
+        if belongs_to_module(path, tensor):
             return False
         if any((path, "size", dim) in self.learned for dim in range(tensor.dim())):
             return True

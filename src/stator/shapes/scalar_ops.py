@@ -41,9 +41,7 @@ def read(number: Any) -> Any:
     return number.item() if isinstance(number, torch.Tensor) else number
 
 
-def _op(
-    name: str, call: Any, parameters: str, numbers: str, formula: Callable[..., Any], traceable: bool = True
-) -> Op:
+def _op(name: str, call: Any, parameters: str, numbers: str, formula: Callable[..., Any], traceable: bool = True) -> Op:
     """Adds an operation to this module; `call` takes its parameters as Python has them."""
     names = tuple(parameters.split())
     places = [names.index(number) for number in numbers.split()]
@@ -350,7 +348,7 @@ for _call in (F.dropout, F.alpha_dropout, F.dropout1d, F.dropout2d, F.dropout3d,
     _as_it_is(_call, "input p training", "p", p=0.5)
 _as_it_is(torch.dropout, "input p train", "p", p=0.5)
 _as_it_is(torch.Tensor.bernoulli_, "self p", "p", p=0.5)
-_as_it_is(torch.Tensor.uniform_, "self from to", "from to", to=1.0, **{"from": 0.0})
+_as_it_is(torch.Tensor.uniform_, "self low to", "low to", low=0.0, to=1.0)
 _as_it_is(torch.Tensor.normal_, "self mean std", "mean std", mean=0.0, std=1.0)
 _as_it_is(torch.Tensor.exponential_, "self lambd", "lambd", lambd=1.0)
 _as_it_is(torch.normal, "mean std size", "mean std", mean=0.0, std=1.0)

@@ -164,7 +164,7 @@ class Symbols:
         self._answers: dict[Any, bool] = {}  # to questions that made guards
         self._results: dict[Any, Number] = {}  # of operations that are not done here
         self._extents: dict[Polynomial, Number] = {}  # by size: what it multiplies strides by
-        self._constants: tuple[int, set[tuple[Path, str, int]]] = 0, set()
+        self._settled_sources: tuple[int, set[tuple[Path, str, int]]] = 0, set()
         self._known_only = False
         self.doubt: str | None = None  # why the capture cannot be trusted: C code may have seen what is no int
         self.floats: Any = None  # the symbolic floats of the capture
@@ -548,15 +548,15 @@ class Symbols:
         for operand, expr, origin in self.strides:
             yield self._stride_relation(operand, expr), origin
 
-    def constants(self) -> set[tuple[Path, str, int]]:
+    def settled_sources(self) -> set[tuple[Path, str, int]]:
         """Symbols that turned out to have one value only: where they come from, their kind, their dimension."""
         version = self.env._replacements_version_counter
-        if self._constants[0] != version:
+        if self._settled_sources[0] != version:
             kinds = {SIZE: "size", INT: "int", STRIDE: "stride"}
             single = (symbol for symbol, value in self.env.replacements.items() if value.is_Integer)
             rows = (self.sources[symbol] for symbol in single if symbol in self.sources)
-            self._constants = version, {(row.path, kinds[row.kind], row.index) for row in rows}
-        return self._constants[1]
+            self._settled_sources = version, {(row.path, kinds[row.kind], row.index) for row in rows}
+        return self._settled_sources[1]
 
     def check_strict(self) -> None:
         """A dimension marked as varying must not have become a constant."""
