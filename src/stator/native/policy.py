@@ -268,7 +268,7 @@ def decide(function: Any) -> str:
     return "native-unknown"
 
 
-# Classes of torch that bind C++ objects, and whose instances are values or scopes: others hold files, threads or programs.
+# Classes of torch that bind C++ objects and whose instances are values or scopes: others hold files or programs.
 BOUND_VALUES = frozenset(
     {"_AutoDispatchBelowADInplaceOrView", "_AutoDispatchBelowAutograd", "_DisableAutocast", "_DisableFuncTorch",
      "_DisablePythonDispatcher", "_DisableTorchDispatch", "_EnablePreDispatch", "_EnablePythonDispatcher",

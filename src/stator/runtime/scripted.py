@@ -13,7 +13,7 @@ import torch
 
 from stator.frame import Frame
 from stator.guards.check import IS
-from stator.native.host import CALLERS, call_python
+from stator.native.callers import CALLERS, call_python
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
 from stator.tensors.traced import TracedTensor
