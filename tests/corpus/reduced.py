@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import importlib
+import io
 from typing import Any
 
 import numpy as np
@@ -170,3 +172,45 @@ def tensors_as_data(x: Any) -> Any:
     made += [torch.tensor([mean.half(), 1.0]), torch.tensor([place, 1.5]), torch.as_tensor([mean], dtype=torch.float64)]
     mean += 1
     return made, torch.FloatTensor([mean, first]), torch.tensor([mean, x.shape[0]]), torch.tensor([place > 0])
+
+
+@case((r(3),), (r(4),))
+def modules_by_name(x: Any) -> Any:
+    """A module that is looked up by name does not make all loaded ones part of the program."""
+    found = importlib.import_module("torch.nn.functional").relu(x), importlib.import_module("math").pi
+    try:
+        importlib.import_module("torch.no_such_module")
+    except ImportError as error:
+        return found, str(error), error.name
+    return found
+
+
+@case((io.BytesIO(), r(3)), (io.BytesIO(), r(3)))
+def saved_outside(file: Any, x: Any) -> Any:
+    """torch writes files through C++ objects, which are not made before the program makes them."""
+    torch.save([x], file)
+    return file.tell(), len(file.getvalue())
+
+
+@torch.jit.script
+def scripted_swish(x: torch.Tensor, beta: float = 1.0) -> torch.Tensor:
+    return x * torch.sigmoid(x * beta)
+
+
+@torch.jit.script
+def scripted_check(x: torch.Tensor, n: int) -> torch.Tensor:
+    if x.shape[0] != n:
+        raise ValueError("sizes differ")
+    x[0] += 1
+    print(x.shape[0])
+    return x.view(n, -1)
+
+
+@case((r(2, 3), 2), (r(4, 3), 4), (r(4, 3), 3))
+def scripted_functions(x: Any, n: Any) -> Any:
+    """Functions of TorchScript convert arguments, print and raise in their own ways."""
+    gates = scripted_swish(x), scripted_swish(x, 2), scripted_swish(beta=n / 2, x=x)
+    try:
+        return gates, scripted_check(x, n), scripted_swish(x, None)
+    except Exception as error:
+        return gates, type(error).__name__

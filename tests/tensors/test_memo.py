@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from stator.tensors.memo import Memo, memo
+from stator.tensors.propagate import quiet
 from stator.tensors.recorder import Recorder
 from tests.tensors.capturing import record
 
@@ -159,3 +160,11 @@ def test_threads_have_recorders_of_their_own():
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(16)))
     assert Recorder().inputs == []
+
+
+def test_propagation_leaves_warnings_to_the_program() -> None:
+    """What torch says once would be used up, so it is told to say it always, for that span."""
+    assert not torch.is_warn_always_enabled()
+    with quiet(torch.relu):
+        assert torch.is_warn_always_enabled()
+    assert not torch.is_warn_always_enabled()

@@ -79,12 +79,12 @@ def is_constant(value: Any, depth: int = MAX_DEPTH) -> bool:
     return True
 
 
-_PLAIN = frozenset((str, int, float, bool, bytes, complex, type(None), type(...), type(NotImplemented)))
+PLAIN = frozenset((str, int, float, bool, bytes, complex, type(None), type(...), type(NotImplemented)))
 
 
 def is_plain(value: Any, depth: int = MAX_DEPTH) -> bool:
     """True if comparing the value with another plain one runs no user code."""
     kind = type(value)
-    if kind in _PLAIN:
+    if kind in PLAIN:
         return True
     return (kind is tuple or kind is frozenset) and depth > 0 and all(is_plain(part, depth - 1) for part in value)

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from stator import _entry
 from stator._entry import OPCODES
-from stator.guards.constant import is_plain
+from stator.guards.constant import PLAIN, is_plain
 from stator.guards.mortal import GONE, alive, held
 
 IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
@@ -119,6 +119,8 @@ def key_is_safe(value: Any, key: Any) -> bool:
     """False if only user code could tell whether a key of the dict, or an element of the set, equals this one."""
     plain = is_plain(key)
     kind: Any = set if isinstance(value, set) else frozenset if isinstance(value, frozenset) else dict
+    if plain and PLAIN.issuperset(map(type, kind.__iter__(value))):  # large dicts are asked about many keys
+        return True
     return not any(
         stored is not key and not (plain and is_plain(stored)) and hash(stored) == hash(key)
         for stored in kind.__iter__(value)

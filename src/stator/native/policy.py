@@ -268,9 +268,21 @@ def decide(function: Any) -> str:
     return "native-unknown"
 
 
+# Classes of torch that bind C++ objects and whose instances are values or scopes: others hold files or programs.
+BOUND_VALUES = frozenset(
+    {"_AutoDispatchBelowADInplaceOrView", "_AutoDispatchBelowAutograd", "_DisableAutocast", "_DisableFuncTorch",
+     "_DisablePythonDispatcher", "_DisableTorchDispatch", "_EnablePreDispatch", "_EnablePythonDispatcher",
+     "_EnableTorchFunction", "_ExcludeDispatchKeyGuard", "_ForceDispatchKeyGuard", "_IncludeDispatchKeyGuard",
+     "_InferenceMode", "_PreserveDispatchKeyGuard", "_RestorePythonTLSSnapshot", "_SetExcludeDispatchKeyGuard",
+     "DispatchKey", "DispatchKeySet", "_TorchDispatchModeKey", "_SDPAParams", "_SDPBackend", "DeviceType",
+     "ProfilerActivity", "ProfilerState", "ProfilerConfig", "_ExperimentalConfig", "ActiveProfilerType"}
+)  # fmt: skip
+
+
 def decide_class(cls: type) -> str:
     """The same for a class made in C, as a base of the class that is called."""
     module = type.__dict__["__module__"].__get__(cls)
-    if module.startswith(("torch", "pybind11")):
-        return "run"
-    return decide(cls)
+    if module.startswith("torch"):
+        is_bound = type(cls).__name__ == "pybind11_type"
+        return "native-unknown" if is_bound and cls.__name__ not in BOUND_VALUES else "run"
+    return "run" if module == "pybind11_builtins" else decide(cls)

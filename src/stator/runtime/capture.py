@@ -58,6 +58,7 @@ from stator.runtime import (  # noqa: F401 - rows
     control_flow,
     flex_attention,
     random_state,
+    scripted,
     tensor_hooks,
     torch_standins,
     transforms,

@@ -54,7 +54,9 @@ def stand_variable(host: Host, f: Frame, cls: Any, args: list[Any], kwargs: Any)
     if len(args) > 2 or len(given) != len(args) + len(kwargs or ()) or not given.keys() <= {"data", "requires_grad"}:
         raise host.refuse("tensor-operation", "Variable with further arguments", function="torch.autograd.Variable")
     if type(given.get("data")) is not TracedTensor or type(requires_grad) is not bool:
-        raise host.refuse("tensor-operation", "Variable of something else than a tensor", function="torch.autograd.Variable")
+        raise host.refuse(
+            "tensor-operation", "Variable of something else than a tensor", function="torch.autograd.Variable"
+        )
     made = host.record(f, torch.Tensor.detach, [given["data"]], {})
     return host.record(f, torch.Tensor.requires_grad_, [made], {}) if requires_grad else made
 

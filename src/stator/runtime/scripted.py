@@ -1,0 +1,86 @@
+"""Calls of functions that torch.jit.script has compiled: the Python functions they were made of are captured.
+
+Not directly: what cannot be captured in there breaks at the call. Then the compiled function itself runs, which raises
+and prints in words of its own.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+
+from stator.frame import Frame
+from stator.guards.check import IS
+from stator.native.callers import CALLERS, call_python
+from stator.shapes.floats import TracedFloat
+from stator.shapes.scalar import TracedInt
+from stator.tensors.traced import TracedTensor
+
+# By type in a signature: the types of arguments that are taken as they are.
+_TAKEN: dict[str, tuple[type, ...]] = {
+    "Tensor": (TracedTensor,),
+    "int": (int, TracedInt),
+    "float": (float, TracedFloat),
+    "bool": (bool,),
+    "str": (str,),
+}
+
+_TELLING = frozenset({"is_scripting", "is_tracing", "print"})  # names of what is another thing in Python
+
+
+def call_scripted(host: Any, f: Frame, scripted: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """Only if Python does the same with these arguments."""
+    function = vars(scripted).get("_torchdynamo_inline")
+    given = None if type(function) is not types.FunctionType else _bound(function, args, kwargs or {})
+    record = host.records.get(id(scripted))
+    is_same = (
+        vars(scripted).get("__name__") == "ScriptFunction"
+    )  # a trace has taken one of the ways through the function
+    if given is None or record is None or not is_same or not _takes(scripted, given) or _tells(function, 3):
+        name = getattr(function, "__qualname__", "a function")
+        raise host.refuse("native-unknown", f"call of {name}, compiled by torch.jit", function=name)
+    host.guards.add(record.path, IS, scripted, host.origin())
+    f.tail = -1  # the frame is not that of this call
+    return call_python(host, f, host.enter_const(function), args, kwargs)
+
+
+def _bound(function: types.FunctionType, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any] | None:
+    """The arguments by name, with defaults; None if they do not fit."""
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    defaults = function.__defaults__ or ()
+    given = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+    positional = dict(zip(names, args, strict=False))
+    if len(args) > len(names) or positional.keys() & kwargs.keys() or code.co_kwonlyargcount:
+        return None
+    given |= positional | kwargs
+    return given if given.keys() == set(names) else None
+
+
+def _takes(scripted: Any, given: dict[str, Any]) -> bool:
+    """Whether no argument is converted, and none is a container, of which the compiled function has a copy."""
+    arguments = scripted.schema.arguments
+    return len(arguments) == len(given) and all(
+        argument.name in given and _is_taken(str(argument.type), given[argument.name]) for argument in arguments
+    )
+
+
+def _is_taken(kind: str, value: Any) -> bool:
+    if kind.startswith("Optional["):
+        return value is None or _is_taken(kind[9:-1], value)
+    return type(value) in _TAKEN.get(kind, ())
+
+
+def _tells(function: types.FunctionType, depth: int) -> bool:
+    """Whether the function, or one of those it names, can tell that it is not compiled."""
+    names = function.__code__.co_names
+    if not _TELLING.isdisjoint(names):
+        return True
+    named = [function.__globals__.get(name) for name in names]
+    own = [found for found in named if type(found) is types.FunctionType and not found.__module__.startswith("torch.")]
+    return bool(own) if not depth else any(_tells(found, depth - 1) for found in own)
+
+
+CALLERS[id(torch.jit.ScriptFunction)] = call_scripted
