@@ -6,7 +6,6 @@ import functools
 import logging
 import threading
 import warnings
-import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from types import CodeType, FrameType
@@ -33,7 +32,7 @@ MOST_PLACES = 4  # tries to find a place for a break at which everything can be 
 UNBROKEN = {"interpreter-watched": True, "long-run": False}  # CPython runs the call; whether also all frames below it
 MOST_WAYS = 4  # entries that pass a call on to other ones, one after the other
 _log = logging.getLogger(__name__)
-SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()
+SESSIONS: WeakValueDictionary[int, Session] = WeakValueDictionary()  # by address
 _entry.set_step_runner(_frames.below)
 _entry.set_own_frames(OWN_FILES, StatorError)
 
@@ -45,8 +44,9 @@ def make_compiled(function: Callable[..., Any], options: Options) -> Any:
 
 def reset() -> None:
     """Forget everything that was compiled."""
-    for session in list(SESSIONS):
-        session.reset()
+    for known in SESSIONS.valuerefs():  # other threads make sessions meanwhile
+        if (session := known()) is not None:
+            session.reset()
 
 
 def warn(text: str) -> None:
@@ -372,7 +372,7 @@ class Session(Cache):
         self.below = Below(self.frames_of)
         super().__init__(self, function)
         functools.update_wrapper(self.compiled, function)
-        SESSIONS.add(self)
+        SESSIONS[id(self)] = self
 
     def reset(self) -> None:
         with self.lock:
