@@ -7,6 +7,7 @@ import copy
 import io
 import operator
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -119,3 +120,25 @@ def read_by_native_code(x: Any) -> Any:
 def test_results_of_what_native_code_reads() -> None:
     """A property that C code reads is not the result of the call."""
     same(read_by_native_code, X)
+
+
+def test_resetting_while_others_compile() -> None:
+    made: list[Any] = []
+
+    def compile_many() -> None:
+        for _ in range(300):
+            made.append(stator.compile(deep_copy, backend="eager"))
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    threads = [threading.Thread(target=compile_many) for _ in range(3)]
+    try:
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            stator.reset()
+    finally:
+        sys.setswitchinterval(before)
+        for thread in threads:
+            thread.join()
+    assert len(made) == 900

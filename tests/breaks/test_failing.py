@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -102,3 +104,55 @@ def test_nothing_is_saved_where_nothing_fails_late() -> None:
     assert "before" in source(uncaught, torch.zeros(2, 3), GOOD, [])
     moved = lambda k, v, at, x: (k.index_copy_(0, at, x), at.add_(1), v.index_copy_(0, at, x))  # noqa: E731
     assert "before" in source(moved, torch.zeros(4, 3), torch.zeros(4, 3), at.clone(), x)
+
+
+LOCK, SECOND = threading.Lock(), threading.RLock()
+
+
+def locked(x: Any, i: Any, log: Any) -> Any:
+    log.append("before")
+    with LOCK:
+        return x[i]
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_locks_are_given_back(fullgraph: bool) -> None:
+    compiled = stator.compile(locked, backend="eager", fullgraph=fullgraph)
+    x, log = torch.ones(2), []
+    assert compiled(x, GOOD, log).tolist() == [1.0, 1.0]
+    for _ in range(2):
+        with pytest.raises(IndexError):
+            compiled(x, BAD, log)
+        assert not LOCK.locked()
+    assert len(log) == (1 if fullgraph else 3)
+
+
+def one_after_the_other(x: Any) -> Any:
+    with LOCK:
+        y = x + 1
+    with SECOND:
+        return y * 2
+
+
+def test_locks_held_at_once_do_not_block() -> None:
+    """Another thread that takes them in the other order: whoever waits for one holds none."""
+    compiled = stator.compile(one_after_the_other, backend="eager")
+    compiled(torch.ones(1))
+    at_second, done = threading.Event(), []
+
+    def nested() -> None:
+        with SECOND:
+            at_second.set()
+            time.sleep(0.05)
+            with LOCK:
+                done.append("nested")
+
+    threads = [
+        threading.Thread(target=nested, daemon=True),
+        threading.Thread(target=lambda: at_second.wait() and done.append(compiled(torch.ones(1)).item()), daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert set(done) == {"nested", 4.0}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
+import textwrap
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -48,6 +49,7 @@ class Emitter:
         self._keep: list[object] = []
         self._body = Body()
         self._locals = 0
+        self._block: str | None = None  # header of the block that the rest of the function is
 
     # What callers use.
 
@@ -105,10 +107,19 @@ class Emitter:
         clash = set(params) & self._namespace.keys()
         if clash:
             raise ValueError(f"parameters have the names of constants: {', '.join(sorted(clash))}")
-        made = compile_function(name, params, self._body.render(text), dict(self._namespace), label or name)
+        lines = self._body.render(text)
+        if self._block is not None:
+            start = lines.index(self._block) + 1
+            lines[start:] = [textwrap.indent(line, "    ") for line in lines[start:]]
+        made = compile_function(name, params, lines, dict(self._namespace), label or name)
         if audit.ENABLED and (missing := unknown_names(made)):
             raise InternalError(f"audit: an entry function uses names that nobody defines: {', '.join(missing)}")
         return made
+
+    def enclose(self, header: str) -> None:
+        """All that follows belongs to the block of this header; once."""
+        self._block = header
+        self.raw(header)
 
     def give_up(self, which: Callable[[Any], bool]) -> dict[str, Any]:
         """Constants that the function is to take as parameters instead, by name."""

@@ -13,6 +13,33 @@ LOCK_TYPES = frozenset({type(threading.Lock()), type(threading.RLock())})
 _RLOCK = type(threading.RLock())
 
 
+class Together:
+    """Holds several locks at once, which the program may have held one after the other: waits for one holding none."""
+
+    def __init__(self, *locks: Any) -> None:
+        self.locks = locks
+
+    def __enter__(self) -> None:
+        first = 0
+        while True:
+            taken = [self.locks[first]]
+            self.locks[first].acquire()
+            for at, lock in enumerate(self.locks):
+                if at != first and not lock.acquire(blocking=False):
+                    first = at
+                    break
+                if at != first:
+                    taken.append(lock)
+            else:
+                return
+            for lock in taken:
+                lock.release()
+
+    def __exit__(self, *exc: object) -> None:
+        for lock in self.locks:
+            lock.release()
+
+
 def take(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     lock = function.__self__
     held = host.held.get(id(lock), 0)

@@ -22,6 +22,7 @@ from stator.emit.tracebacks import restore, rows_of
 from stator.graph.source import compile_source
 from stator.guards.path import Path
 from stator.guards.relation import SIZE, STRIDE
+from stator.native.locks import Together
 from stator.runtime.tensor_host import TensorHost
 from stator.shapes.expressions import NoForm, Text, fold
 from stator.shapes.float_conditions import COMPARISONS
@@ -284,8 +285,7 @@ class Assembly:
             function = emitter.constant(start.elsewhere, "elsewhere")
             values = ", ".join(self.load(path) for path in start.loads)
             emitter.raw(f"if not ({' and '.join(conditions)}):\n    return {function}({values})")
-        for lock in self.host.locks.values():
-            emitter.statement("{0}.acquire()", lock)
+        self.hold_locks(emitter)
         if self.host.assumed is not None:
             self.resolve(self.host.assumed)
         if graph is not None:
@@ -304,6 +304,14 @@ class Assembly:
                 emitter.raw(f"m{index} = {source}")
         self.write_effects(emitter)
         return emitter
+
+    def hold_locks(self, emitter: Emitter) -> None:
+        """From here on the entry function holds the locks that the program took."""
+        held = ", ".join(emitter.value(lock) for lock in self.host.locks.values())
+        if len(self.host.locks) > 1:
+            held = f"{emitter.constant(Together)}({held})"
+        if held:
+            emitter.enclose(f"with {held}:")
 
     def write_attempt(self, emitter: Emitter, names: list[str], call: str, again: Rerun) -> None:
         """The call of a graph that may fail; outside of the handler, CPython runs everything from the start."""
@@ -386,8 +394,6 @@ class Assembly:
             for name, (before, now, _) in (record.extra or {}).items():
                 if now is not before:
                     effects.attribute(emitter, record.obj, name, ABSENT if now is UNBOUND else now)
-        for lock in host.locks.values():
-            emitter.statement("{0}.release()", lock)
         for function, args, kwargs in self.effects():
             holes = [f"{{{i}}}" for i in range(1, len(args) + 1)]
             holes += [f"{name}={{{i}}}" for i, name in enumerate(kwargs, len(args) + 1)]

@@ -460,6 +460,10 @@ class Capture:
         tensor_hooks.check(host)
         host.identities.guard(assembly.written, torch.Tensor)
         graph, inputs = self.compile_graph(assembly)
+        if host.locks and host.recorder.repeatable and not self.options.fullgraph:
+            # CPython would run the call again, and take them again.
+            self.unmade = set(locks.LOCK_TYPES)
+            raise unsupported("thread", "the graph may fail while a lock is held", function="the function")
         again = self.rerun(start) if graph is not None and host.recorder.repeatable and not host.locks else None
         emitter = assembly.write(graph, inputs, start, again)
         returned = outcome(emitter, result, going_on)

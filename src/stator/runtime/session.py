@@ -6,7 +6,6 @@ import functools
 import logging
 import threading
 import warnings
-import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from types import CodeType, FrameType
@@ -33,7 +32,7 @@ MOST_PLACES = 4  # tries to find a place for a break at which everything can be 
 UNBROKEN = {"interpreter-watched": True, "long-run": False}  # CPython runs the call; whether also all frames below it
 MOST_WAYS = 4  # entries that pass a call on to other ones, one after the other
 _log = logging.getLogger(__name__)
-SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()
+SESSIONS: WeakValueDictionary[int, Session] = WeakValueDictionary()  # by address
 _entry.set_step_runner(_frames.below)
 _entry.set_own_frames(OWN_FILES, StatorError)
 
@@ -45,8 +44,9 @@ def make_compiled(function: Callable[..., Any], options: Options) -> Any:
 
 def reset() -> None:
     """Forget everything that was compiled."""
-    for session in list(SESSIONS):
-        session.reset()
+    for known in SESSIONS.valuerefs():  # other threads make sessions meanwhile
+        if (session := known()) is not None:
+            session.reset()
 
 
 def warn(text: str) -> None:
@@ -83,17 +83,18 @@ class Cache:
         self.learned = Learned(self.function, self.guesses_numbers)
 
     def sweep(self) -> None:
-        """Drop entries whose guarded objects died; not while another thread captures, which does it too."""
-        if self.session.lock.acquire(blocking=False):
-            try:
-                expired = [entry for entry in self.entries if entry.program.expired]
-                for entry in expired:
-                    self.learned.mourn(entry.guards)
-                if expired:
-                    self.entries = [entry for entry in self.entries if entry not in expired]
-                    self.given_up = False
-            finally:
-                self.session.lock.release()
+        """Drop entries whose guarded objects died; not while somebody captures, who does it too."""
+        if not self.session.busy and not _frames.capturing():
+            with self.session.lock:  # an interruption cannot come between taking it and the block
+                self.drop_expired()
+
+    def drop_expired(self) -> None:
+        expired = [entry for entry in self.entries if entry.program.expired]
+        for entry in expired:
+            self.learned.mourn(entry.guards)
+        if expired:
+            self.entries = [entry for entry in self.entries if entry not in expired]
+            self.given_up = False
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Call:
         return Call(self.function, args, kwargs)
@@ -119,13 +120,20 @@ class Cache:
     def ready(self, call: Call) -> Entry | None:
         """The entry to run, made if need be; None: CPython runs the call."""
         with self.session.lock:
-            self.sweep()
-            found = self.fitting(call)
-            if found is not None or not may_compile(call.name, lambda: self.reasons(call)):
-                return found
-            if self.given_up and not self.session.options.fullgraph:  # known, and said
-                return None
-            return self.add(call) if not self.captures or self.may_recompile(call) else None
+            self.session.busy = True
+            try:
+                return self.found_or_made(call)
+            finally:
+                self.session.busy = False
+
+    def found_or_made(self, call: Call) -> Entry | None:
+        self.drop_expired()
+        found = self.fitting(call)
+        if found is not None or not may_compile(call.name, lambda: self.reasons(call)):
+            return found
+        if self.given_up and not self.session.options.fullgraph:  # known, and said
+            return None
+        return self.add(call) if not self.captures or self.may_recompile(call) else None
 
     def fitting(self, call: Call) -> Entry | None:
         """An entry that fits after all: made by another thread meanwhile, or with classes that only look changed."""
@@ -361,11 +369,12 @@ class Session(Cache):
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         self.options = options
         self.lock = threading.RLock()
+        self.busy = False  # somebody captures; only a hint, as interruptions may leave it as it is
         self.continuations: WeakValueDictionary[tuple[Any, ...], ResumedCache] = WeakValueDictionary()
         self.below = Below(self.frames_of)
         super().__init__(self, function)
         functools.update_wrapper(self.compiled, function)
-        SESSIONS.add(self)
+        SESSIONS[id(self)] = self
 
     def reset(self) -> None:
         with self.lock:
