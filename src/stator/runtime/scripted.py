@@ -35,9 +35,7 @@ def call_scripted(host: Any, f: Frame, scripted: Any, args: list[Any], kwargs: d
     function = vars(scripted).get("_torchdynamo_inline")
     given = None if type(function) is not types.FunctionType else _bound(function, args, kwargs or {})
     record = host.records.get(id(scripted))
-    is_same = (
-        vars(scripted).get("__name__") == "ScriptFunction"
-    )  # a trace has taken one of the ways through the function
+    is_same = vars(scripted).get("__name__") == "ScriptFunction"  # a trace took one of the ways through the function
     if given is None or record is None or not is_same or not _takes(scripted, given) or _tells(function, 3):
         name = getattr(function, "__qualname__", "a function")
         raise host.refuse("native-unknown", f"call of {name}, compiled by torch.jit", function=name)

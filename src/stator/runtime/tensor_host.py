@@ -406,17 +406,6 @@ def call_compiled(host: Any, f: Frame, compiled: Any, args: list[Any], kwargs: A
 CALLERS[id(_entry.Compiled)] = call_compiled
 
 
-def call_script(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    """A function that torch.jit.script compiled is captured from its source."""
-    source = getattr(function, "_torchdynamo_inline", None)
-    if type(source) is not types.FunctionType:
-        raise host.refuse("native-unknown", "a script without its source", function="torch.jit.ScriptFunction")
-    return host.call(f, source, args, kwargs)
-
-
-CALLERS[id(torch.jit.ScriptFunction)] = call_script
-
-
 def answer(value: Any) -> Any:
     return lambda host, f, function, args, kwargs: value
 
