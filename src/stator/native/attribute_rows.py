@@ -16,31 +16,22 @@ from stator.world.world import World
 
 
 def reader_of(cls: type) -> attributes.Reader:
-    found = READERS.get(id(cls))
-    if found is None:
-        if issubclass(cls, types.ModuleType):
-            found = attributes.read_module
-        elif issubclass(cls, type):
-            found = attributes.read_class
-        elif _frames.is_heap_type(cls):
-            found = attributes.read_instance
-        else:
-            found = attributes.read_native
-    return found
+    return READERS.get(id(cls)) or _family(cls)[0]
 
 
 def writer_of(cls: type) -> Any:
-    found = WRITERS.get(id(cls))
-    if found is None:
-        if issubclass(cls, types.ModuleType):
-            found = attributes.write_module
-        elif issubclass(cls, type):
-            found = attributes.write_class
-        elif _frames.is_heap_type(cls):
-            found = attributes.write_instance
-        else:
-            found = write_c_object
-    return found
+    return WRITERS.get(id(cls)) or _family(cls)[1]
+
+
+def _family(cls: type) -> tuple[attributes.Reader, Any]:
+    """How to read and write attributes of classes that have no row of their own."""
+    if issubclass(cls, types.ModuleType):
+        return attributes.read_module, attributes.write_module
+    if issubclass(cls, type):
+        return attributes.read_class, attributes.write_class
+    if _frames.is_heap_type(cls):
+        return attributes.read_instance, attributes.write_instance
+    return attributes.read_native, write_c_object
 
 
 def write_c_object(host: World, f: Frame, obj: Any, name: str, value: Any) -> None:
