@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -30,6 +31,9 @@ def call_vmap(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[
         dims = batch_dims(host, in_dims, tuple(args), func)
     except ValueError as error:
         return throw(f, error.with_traceback(None))
+    if type(randomness) is not str or type(chunk_size) not in (int, type(None)):
+        raise host.refuse("higher-order", "vmap: options that are no constants", function="vmap")
+    in_dims, out_dims = copy.deepcopy((in_dims, out_dims))  # numbers; the program may change what they are in
 
     def inner(index: int, outer: TracedTensor) -> Meta:
         return without(outer._meta, dims[index]) if index < len(dims) else outer._meta
