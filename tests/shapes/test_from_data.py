@@ -89,3 +89,27 @@ def test_layout_of_a_convolution() -> None:
         made, expected = compiled(mask), strides(mask)
         assert torch.allclose(made, expected)
         assert made.stride() == expected.stride()
+
+
+BLOCK = torch.arange(60.0).reshape(5, 3, 4)
+LAYOUTS = {
+    "zeros": lambda n: torch.zeros(3, n),
+    "transposed": lambda n: torch.zeros(3, n).t() + 1,
+    "column": lambda n: torch.zeros(3, n).unsqueeze(-1) * 2,
+    "slices": lambda n: BLOCK[:, :n].clone(),
+    "permuted": lambda n: BLOCK[:n].permute(2, 0, 1) * 2,
+    "positions": lambda n: torch.nonzero(torch.ones(n, 2)),
+    "mask": lambda n: BLOCK[torch.arange(5) < n],
+    "expanded": lambda n: torch.ones(1, 3).expand(n, 3),
+}
+
+
+@pytest.mark.parametrize("made", LAYOUTS.values(), ids=LAYOUTS.keys())
+def test_layouts_of_sizes_from_data(made) -> None:
+    def program(t):
+        result = made(t.item())
+        return result, result.stride(), result.is_contiguous(), result.storage_offset()
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    for n in (5, 2, 1, 0):
+        check_equal(compiled(tensor(n)), program(tensor(n)))
