@@ -142,3 +142,22 @@ def test_resetting_while_others_compile() -> None:
         for thread in threads:
             thread.join()
     assert len(made) == 900
+
+
+def short_lived(x: Any) -> Any:
+    log = []
+
+    def numbers() -> Iterator[Any]:
+        try:
+            yield x + 1
+        finally:
+            log.append("ended")
+
+    first = next(numbers())
+    log.append("behind")
+    return first, log
+
+
+@pytest.mark.parametrize("setting", [str(number) for number in range(4, 12)])
+def test_what_an_instruction_consumed_ends_with_it(setting: str) -> None:
+    same(short_lived, X, setting=setting)

@@ -234,6 +234,16 @@ class Break:
 
     # ---- what comes after -----------------------------------------------------------------------
 
+    def kept(self) -> set[int]:
+        """Numbers of the values that something behind the break may need; the others end with the instruction."""
+        found = {self.handled}
+        for frame in self.frames:
+            depth = frame.handler.depth if frame.handler is not None else 0
+            found.update(frame.slot_values, frame.closure, frame.below, frame.stack[:depth])
+            if frame.lasti is not None:
+                found.add(frame.lasti)
+        return found
+
     def ways(self) -> dict[int, tuple[tuple[Any, ...], Callable[[], Continuation]]]:
         """For each edge: a key that is equal where the continuation is, and how to make it."""
         found: dict[int, tuple[tuple[Any, ...], Callable[[], Continuation]]] = {}

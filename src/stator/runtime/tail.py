@@ -39,7 +39,9 @@ def tail(emitter: Emitter, found: Any, going_on: GoingOn | None) -> Source:
     make = emitter.constant(_entry.tail, "tail")
     edges = emitter.constant(going_on.edges(found), "edges")
     owner = emitter.constant(going_on.owner, "owner")
-    return Source(f"{make}({', '.join([step, state, edges, owner, *names])})")
+    kept = found.kept()
+    carried = [name if number in kept else "None" for number, name in enumerate(names)]
+    return Source(f"{make}({', '.join([step, state, edges, owner, *carried])})")
 
 
 def function_source(emitter: Emitter, part: Piece, names: list[Source]) -> str:
