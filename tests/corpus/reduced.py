@@ -206,10 +206,16 @@ def scripted_check(x: torch.Tensor, n: int) -> torch.Tensor:
     return x.view(n, -1)
 
 
+@torch.jit.script
+def scripted_pairs(a: tuple[torch.Tensor, int], b: torch.Tensor | None = None) -> tuple[torch.Tensor, int]:
+    return a[0] * a[1] if b is None else a[0] + b, a[1] + 1
+
+
 @case((r(2, 3), 2), (r(4, 3), 4), (r(4, 3), 3))
 def scripted_functions(x: Any, n: Any) -> Any:
     """Functions of TorchScript convert arguments, print and raise in their own ways."""
     gates = scripted_swish(x), scripted_swish(x, 2), scripted_swish(beta=n / 2, x=x)
+    gates = gates, scripted_pairs((x, n)), scripted_pairs((x, 3), x)
     try:
         return gates, scripted_check(x, n), scripted_swish(x, None)
     except Exception as error:

@@ -58,17 +58,21 @@ def _bound(function: types.FunctionType, args: list[Any], kwargs: dict[str, Any]
 
 
 def _takes(scripted: Any, given: dict[str, Any]) -> bool:
-    """Whether no argument is converted, and none is a container, of which the compiled function has a copy."""
+    """Whether no argument is converted, and none is a list or dict, of which the compiled function has a copy."""
     arguments = scripted.schema.arguments
     return len(arguments) == len(given) and all(
-        argument.name in given and _is_taken(str(argument.type), given[argument.name]) for argument in arguments
+        argument.name in given and _is_taken(argument.type, given[argument.name]) for argument in arguments
     )
 
 
-def _is_taken(kind: str, value: Any) -> bool:
-    if kind.startswith("Optional["):
-        return value is None or _is_taken(kind[9:-1], value)
-    return type(value) in _TAKEN.get(kind, ())
+def _is_taken(kind: Any, value: Any) -> bool:
+    name = kind.kind()
+    if name == "OptionalType":
+        return value is None or _is_taken(kind.getElementType(), value)
+    if name == "TupleType":
+        parts = kind.elements()
+        return type(value) is tuple and len(parts) == len(value) and all(map(_is_taken, parts, value))
+    return type(value) in _TAKEN.get(str(kind), ())
 
 
 def _tells(function: types.FunctionType, depth: int) -> bool:
