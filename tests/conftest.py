@@ -9,8 +9,14 @@ import pytest
 import torch
 
 import stator
+from stator.world import audit
 
 torch.set_num_threads(1)
+
+
+def pytest_collection_finish() -> None:
+    """Every capture is audited: what the imports made is looked at once."""
+    audit.settle()
 
 
 @pytest.fixture(autouse=True)

@@ -18,6 +18,15 @@ ALIASES: Any = vars(typing)["_BaseGenericAlias"]  # `List[int]` and the like, wh
 NOT_INSTANCES = (type, types.FunctionType, types.ModuleType, BaseException, ALIASES)
 
 
+SETTLED: list[Any] = []  # objects that were there before any capture, and stay
+
+
+def settle() -> None:
+    """What exists now stays for good: audits need not look for it again. The collector leaves it alone, too."""
+    SETTLED.append(_frames.Identities(gc.get_objects()))
+    gc.freeze()
+
+
 class Audit:
     """Knows every object that existed when the capture began."""
 
@@ -25,13 +34,16 @@ class Audit:
         self.world = world
         self.existed: Any = _frames.Identities(gc.get_objects())
 
+    def is_outside(self, value: Any) -> bool:
+        return value in self.existed or any(value in settled for settled in SETTLED)
+
     def check(self, function: Any, values: Any) -> None:
         """Raise if one of the values is an outside object that nobody registered."""
         for value in values:
             if id(value) in self.world.hollow and type(function) is not types.FunctionType:
                 raise InternalError(f"audit: {function!r} met a hollow {type(value).__qualname__}")
             known = id(value) in self.world.records or self.world.is_known(value)
-            if not known and value in self.existed and is_mutable(value):
+            if not known and is_mutable(value) and self.is_outside(value):
                 name = getattr(function, "__qualname__", repr(function))
                 raise InternalError(f"audit: {name} met an outside {type(value).__qualname__} around the door")
 
