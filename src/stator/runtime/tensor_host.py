@@ -29,7 +29,7 @@ from stator.native.standins_control import check_torch, torch_caller
 from stator.native.warn import Registries
 from stator.runtime import asserting as asserting  # rows
 from stator.runtime import assumptions, entering, excluded, marked, symbolic_host
-from stator.runtime.compiling import is_compiling
+from stator.runtime.compiling import is_compiling, not_compiling
 from stator.runtime.optimizers import is_compiling_in
 from stator.runtime.tensor_attributes import read_tensor, write_tensor
 from stator.shapes.floats import Floats, Reading, TracedFloat, stage_after
@@ -149,6 +149,10 @@ class TensorHost(Host):
             found |= self.symbols.settled_sources() & guessed
         if found:
             raise Again(None, frozenset(found))
+
+    def imported(self, f: Frame, name: str, fromlist: Any, level: int) -> Any:
+        with not_compiling(), self.recorder.paused():
+            return super().imported(f, name, fromlist, level)
 
     def make_symbols(self) -> Symbols:
         return Symbols(self.origin, self.policy.unbacked)

@@ -1,0 +1,55 @@
+"""Modules that are loaded for the first time while a program is captured."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import stator
+
+SOURCE = """
+import torch
+
+COMPILING = torch.compiler.is_compiling()
+TABLE = torch.ones(3) * 2
+TOTAL = TABLE.sum().item()
+"""
+NAME = "loaded_while_capturing"
+
+
+@pytest.fixture(autouse=True)
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    (tmp_path / f"{NAME}.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop(NAME, None)
+
+
+def by_statement(x: Any) -> Any:
+    import loaded_while_capturing  # type: ignore[import-not-found]
+
+    return x * loaded_while_capturing.TABLE + loaded_while_capturing.TOTAL
+
+
+def by_function(x: Any) -> Any:
+    module = importlib.import_module(NAME)
+    return x * module.TABLE + module.TOTAL
+
+
+@pytest.mark.parametrize("program", [by_statement, by_function])
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_loaded_as_without_a_capture(program: Callable[..., Any], fullgraph: bool) -> None:
+    """Loading is no part of the program: tensors of the module are real, and nothing is being compiled."""
+    compiled = stator.compile(program, backend="eager", fullgraph=fullgraph)
+    x = torch.arange(3.0)
+    for _ in range(2):
+        assert torch.equal(compiled(x), x * 2 + 6)
+    module = sys.modules[NAME]
+    assert type(module.TABLE) is torch.Tensor and module.TABLE.tolist() == [2, 2, 2]
+    assert module.TOTAL == 6.0 and module.COMPILING is False
