@@ -34,36 +34,37 @@ class compiling:
         self.entered = False
 
     def __enter__(self) -> None:
-        global _captures, _flag_before
-        with _lock:
-            self.entered = True
-            if _captures == 0:
-                _flag_before = torch.compiler._is_compiling_flag
-                torch.compiler._is_compiling_flag = True
-            _captures += 1
-            _thread.depth += 1
+        self.entered = True
+        _count(1)
 
     def __exit__(self, *exc: object) -> None:
-        global _captures
-        with _lock:
-            if not self.entered:
-                return
+        if self.entered:
             self.entered = False
-            _thread.depth -= 1
-            _captures -= 1
-            if _captures == 0:
-                torch.compiler._is_compiling_flag = _flag_before
+            _count(-1)
 
 
 @contextmanager
 def not_compiling() -> Iterator[None]:
     """Undoes `compiling` for user code that has to run for real in the middle of a capture."""
-    depth, flag = _thread.depth, torch.compiler._is_compiling_flag
-    _thread.depth, torch.compiler._is_compiling_flag = 0, False
+    depth = _thread.depth
+    _count(-depth)
     try:
         yield
     finally:
-        _thread.depth, torch.compiler._is_compiling_flag = depth, flag
+        _count(depth)
+
+
+def _count(change: int) -> None:
+    """So many more captures in this thread. The flag of torch is that of the process, whichever thread comes last."""
+    global _captures, _flag_before
+    with _lock:
+        if change > 0 and _captures == 0:
+            _flag_before = torch.compiler._is_compiling_flag
+            torch.compiler._is_compiling_flag = True
+        _thread.depth += change
+        _captures += change
+        if change < 0 and _captures == 0:
+            torch.compiler._is_compiling_flag = _flag_before
 
 
 def exclude(fn: Callable[..., Any], recursive: bool = True, reason: str | None = None) -> Callable[..., Any]:
