@@ -133,3 +133,27 @@ def test_a_generator_that_is_returned():
 @pytest.mark.parametrize("program", [seeded, own_generator], ids=lambda p: p.__name__)
 def test_backends_that_trace_break(program):
     check(program, torch.ones(3), backend="aot_eager", fullgraph=False, **ANY)
+
+
+@pytest.mark.parametrize(("rate", "saved"), [(0.0, False), (0.5, True)])
+def test_attention_saves_the_random_state_only_with_dropout(rate, saved, monkeypatch):
+    """A graph that may fail puts random state back, unless it draws nothing."""
+    calls = []
+    real = torch.get_rng_state
+    monkeypatch.setattr(torch, "get_rng_state", lambda: calls.append(1) or real())
+    table = torch.randn(7, 8)
+
+    def program(ids):
+        x = torch.nn.functional.embedding(ids, table)[None]
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=rate)
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    ids = torch.tensor([1, 2, 3])
+    for _ in range(2):
+        torch.manual_seed(0)
+        expected = program(ids)
+        torch.manual_seed(0)
+        assert torch.equal(compiled(ids), expected)
+    assert bool(calls) is saved
+    with pytest.raises(IndexError):
+        compiled(torch.tensor([1, 2, 9]))

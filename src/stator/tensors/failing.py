@@ -46,6 +46,14 @@ def may_draw(node: fx.Node) -> bool:
     return _RANDOM.search(name) is not None
 
 
+def draws_nothing(node: fx.Node) -> bool:
+    """Attention without dropout: it belongs to the operations that may draw, but does not."""
+    if getattr(node.target, "__name__", "") != "scaled_dot_product_attention":
+        return False
+    rate = node.kwargs.get("dropout_p", node.args[4] if len(node.args) > 4 else 0.0)
+    return type(rate) is float and rate == 0.0
+
+
 def _has_nodes(index: Any) -> bool:
     return isinstance(index, fx.Node) or (isinstance(index, (tuple, list)) and any(map(_has_nodes, index)))
 

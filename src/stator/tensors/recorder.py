@@ -25,7 +25,7 @@ from stator.tensors import data_dependent as data_dependent  # registers its row
 from stator.tensors import gradients as gradients
 from stator.tensors.array_calls import array_call, array_call_once
 from stator.tensors.checks import assert_holds
-from stator.tensors.failing import may_draw, may_fail, may_run_twice
+from stator.tensors.failing import draws_nothing, may_draw, may_fail, may_run_twice
 from stator.tensors.fakes import WatchingMode, make_fake, own_mode, serve_operators
 from stator.tensors.lowering import PLAIN, ForeignArgument, lower
 from stator.tensors.memo import memo
@@ -650,7 +650,7 @@ class Recorder:
             found = Failures(failing, self._inputs.writers(), self.readings.homes)
             self.fails_late = found.come_late(self.graph, self._inputs.metas)
         drawing = (node for node in self.kept if node not in self.readings.writers or may_draw(node))
-        self.random = any(node.target is not assert_holds for node in drawing)
+        self.random = any(node.target is not assert_holds and not draws_nothing(node) for node in drawing)
         module = finish.close(self.graph, [traced._node for traced in outputs], self.kept | failing)
         self._inputs.keep({node.name for node in self.graph.find_nodes(op="placeholder")})
         return module
