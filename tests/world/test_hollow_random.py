@@ -79,6 +79,11 @@ def random_program(table: dict[str, Any], arguments: Any) -> Any:
     )
 
 
+def shown(holder: Any) -> str:
+    """All of a container; where hashes collide, the order of a set is that in which it was filled."""
+    return repr(sorted(map(repr, holder.x))) if type(holder.x) is set else repr(holder)
+
+
 def run_random(steps: Any, start: Any) -> None:
     """Compiled first for one state and then used for others: static, then hollow."""
 
@@ -90,12 +95,12 @@ def run_random(steps: Any, start: Any) -> None:
     ours, theirs = Holder(x=copy.copy(start)), Holder(x=copy.copy(start))
     for _ in range(3):
         assert repr(compiled(ours)) == repr(program(theirs))
-        assert repr(ours) == repr(theirs)
+        assert shown(ours) == shown(theirs)
     big = type(start)((key, key) for key in range(70)) if type(start) is dict else type(start)(range(70))
     ours, theirs = Holder(x=copy.copy(big)), Holder(x=copy.copy(big))
     for _ in range(2):
         assert repr(compiled(ours)) == repr(program(theirs))
-        assert repr(ours) == repr(theirs)
+        assert shown(ours) == shown(theirs)
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
