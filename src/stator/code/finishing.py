@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from stator.code.tables311 import BINARY_OPERATORS
+from stator.code.operators import BINARY, COMPARE, SIGNS
 
 Place = Sequence[int | None]
 
@@ -75,13 +75,6 @@ PLAIN = {
     operator.getitem: "__getitem__", operator.setitem: "__setitem__", operator.delitem: "__delitem__",
     operator.contains: "__contains__", operator.neg: "__neg__", operator.pos: "__pos__", operator.invert: "__invert__",
 }  # fmt: skip
-SIGNS = {
-    operator.add: ("add", "+"), operator.sub: ("sub", "-"), operator.mul: ("mul", "*"),
-    operator.matmul: ("matmul", "@"), operator.truediv: ("truediv", "/"), operator.floordiv: ("floordiv", "//"),
-    operator.mod: ("mod", "%"),
-    operator.pow: ("pow", "**"), operator.lshift: ("lshift", "<<"), operator.rshift: ("rshift", ">>"),
-    operator.and_: ("and", "&"), operator.xor: ("xor", "^"), operator.or_: ("or", "|"),
-}  # fmt: skip
 FORWARD = {function: (f"__{name}__", f"__r{name}__") for function, (name, _) in SIGNS.items()}
 INPLACE = {getattr(operator, f"i{name}"): (f"__i{name}__", function) for function, (name, _) in SIGNS.items()}
 COMPARED = {
@@ -130,26 +123,6 @@ def without_it(left: Any, right: Any, function: Any) -> Any:
     raise TypeError(f"unsupported operand type(s) for {sign}=: {names}")
 
 
-def binary_function(arg: int) -> Any:
-    """The function of BINARY_OP with this argument."""
-    name = BINARY_OPERATORS[arg].removeprefix("NB_")
-    wanted = BINARY_SIGNS[name.removeprefix("INPLACE_")]
-    function = next(function for function, (_, sign) in SIGNS.items() if sign == wanted)
-    return getattr(operator, f"i{SIGNS[function][0]}") if name.startswith("INPLACE_") else function
-
-
-BINARY_SIGNS = {
-    "ADD": "+", "SUBTRACT": "-", "MULTIPLY": "*", "MATRIX_MULTIPLY": "@", "TRUE_DIVIDE": "/", "FLOOR_DIVIDE": "//",
-    "REMAINDER": "%", "POWER": "**", "LSHIFT": "<<", "RSHIFT": ">>", "AND": "&", "XOR": "^", "OR": "|",
-}  # fmt: skip
-COMPARING = {
-    "<": operator.lt,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 FINISHES: dict[str, Finish] = {
     "CALL": Finish(0, nothing),
     "CALL_FUNCTION_EX": Finish(0, nothing),
@@ -163,8 +136,8 @@ FINISHES: dict[str, Finish] = {
     "STORE_ATTR": Finish(0, discard),
     "DELETE_ATTR": Finish(0, discard),
     "CONTAINS_OP": Finish(1, answer),
-    "BINARY_OP": Finish(0, operated(binary_function)),
-    "COMPARE_OP": Finish(0, operated(lambda arg: COMPARING[dis.cmp_op[arg]])),
+    "BINARY_OP": Finish(0, operated(BINARY.__getitem__)),
+    "COMPARE_OP": Finish(0, operated(lambda arg: COMPARE[dis.cmp_op[arg]])),
 }
 
 ask_others._torchdynamo_disable = True  # type: ignore[attr-defined]  # calls methods behind the interpreter's back

@@ -7,7 +7,7 @@ from typing import Any
 
 CACHES: dict[str, int] = {opcode.opname[i]: n for i, n in enumerate(opcode._inline_cache_entries) if n}  # type: ignore[attr-defined]
 
-BINARY_OPERATORS: list[str] = [name for name, _ in opcode._nb_ops]  # type: ignore[attr-defined]
+BINARY_OPERATORS: list[str] = [sign for _, sign in opcode._nb_ops]  # type: ignore[attr-defined]
 
 
 def plain(info: Any, arg: int, following: int) -> Any:

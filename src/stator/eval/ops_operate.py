@@ -7,31 +7,11 @@ from typing import Any
 
 from stator._frames import FAILED
 from stator._frames import native as run_native
-from stator.code.tables311 import BINARY_OPERATORS
+from stator.code.operators import BINARY, COMPARE
 from stator.eval.methods import operator_method
 from stator.eval.opcodes import op
 from stator.frame import RAISED, RETURN, Frame
 
-_BINARY = {
-    "ADD": operator.add, "AND": operator.and_, "FLOOR_DIVIDE": operator.floordiv, "LSHIFT": operator.lshift,
-    "MATRIX_MULTIPLY": operator.matmul, "MULTIPLY": operator.mul, "REMAINDER": operator.mod, "OR": operator.or_,
-    "POWER": operator.pow, "RSHIFT": operator.rshift, "SUBTRACT": operator.sub, "TRUE_DIVIDE": operator.truediv,
-    "XOR": operator.xor, "INPLACE_ADD": operator.iadd, "INPLACE_AND": operator.iand,
-    "INPLACE_FLOOR_DIVIDE": operator.ifloordiv, "INPLACE_LSHIFT": operator.ilshift,
-    "INPLACE_MATRIX_MULTIPLY": operator.imatmul, "INPLACE_MULTIPLY": operator.imul,
-    "INPLACE_REMAINDER": operator.imod, "INPLACE_OR": operator.ior, "INPLACE_POWER": operator.ipow,
-    "INPLACE_RSHIFT": operator.irshift, "INPLACE_SUBTRACT": operator.isub,
-    "INPLACE_TRUE_DIVIDE": operator.itruediv, "INPLACE_XOR": operator.ixor,
-}  # fmt: skip
-BINARY = [_BINARY[name.removeprefix("NB_")] for name in BINARY_OPERATORS]
-COMPARE = {
-    "<": operator.lt,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 UNARY = {"UNARY_POSITIVE": operator.pos, "UNARY_NEGATIVE": operator.neg, "UNARY_INVERT": operator.invert}
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from stator import _frames
 from stator.code.decode import CodeInfo, Handler, Op, units
+from stator.code.operators import BINARY
 from stator.eval.careful import MOVING, places_of
 from stator.eval.opcodes import OPCODES
-from stator.eval.ops_operate import BINARY, truth
+from stator.eval.ops_operate import truth
 from stator.frame import RETURN, UNBOUND, Frame, native
 from stator.world.hollow import DECLINED, END, Hollow
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+from collections.abc import Callable
 from typing import Any
 
 from stator.shapes import polynomial
@@ -134,26 +135,19 @@ class Unknowns:
 
     def hint(self, number: Number) -> int | None:
         """The value in this call; None if nobody knows."""
-        if type(number) is int:
-            return number
-        total = 0
-        for monomial, c in number.terms.items():
-            for index in monomial:
-                hint = self.all[index].hint
-                if hint is None:
-                    return None
-                c *= hint
-            total += c
-        return total
+        return self._valued(number, operator.attrgetter("hint"))
 
     def guessed(self, number: Number) -> int | None:
         """The value in this call, or for guesses of what only data tells; None if there is none."""
+        return self._valued(number, operator.attrgetter("guess"))
+
+    def _valued(self, number: Number, value_of: Callable[[Any], int | None]) -> int | None:
         if type(number) is int:
             return number
         total = 0
         for monomial, c in number.terms.items():
             for index in monomial:
-                value = self.all[index].guess
+                value = value_of(self.all[index])
                 if value is None:
                     return None
                 c *= value
