@@ -114,19 +114,13 @@ def capture(
         places=tuple(i for i, leaf in enumerate(leaves) if type(leaf) is TracedTensor),
         result=structure(results, result_spec),
         may_fail=any(node.op.startswith("call") and may_fail(node) for node in sub.graph.nodes),
-        random=any(may_draw(node) or not is_write(node) for node in kept),
+        random=any(may_draw(node) or node not in recorder.readings.writers for node in kept),
     )
     del results
     return Captured(body, [taken(host, sub, node, name) for node in nodes], metas, owned, shared)
 
 
 QUIET = frozenset({*SETTERS, *ENTER, *LEAVE.values()})
-
-
-def is_write(node: Any) -> bool:
-    """Whether a node that was kept writes to a tensor, which here can only be one of the function's own."""
-    text = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    return text.endswith("_") or text.startswith("i") or text in ("setitem", "__setitem__")
 
 
 def own(sub: SubGraph, index: int, outer: TracedTensor, inner: Inner) -> TracedTensor:
