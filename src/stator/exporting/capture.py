@@ -25,6 +25,7 @@ from stator.runtime.assemble import Assembly
 from stator.runtime.capture import Call, Capture, Entry, code_of
 from stator.runtime.learned import Learned
 from stator.runtime.tensor_host import TensorHost
+from stator.tensors.targets import called
 from stator.tensors.traced import is_traced
 
 
@@ -205,8 +206,7 @@ def capture(call: Call, shapes: Shapes, numbers: set[Path], root: nn.Module | No
 def first_write(graph: fx.Graph, name: str) -> Any:
     """Where the program first writes to a graph input, if that shows."""
     for node in graph.nodes:
-        target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-        if any(used.name == name for used in node.all_input_nodes[:1]) and writes(target):
+        if any(used.name == name for used in node.all_input_nodes[:1]) and writes(called(node)):
             return getattr(node.meta, "location", None)
     return None
 

@@ -15,6 +15,8 @@ from torch import fx
 
 from stator.graph.module import eager_callable
 from stator.tensors.checks import assert_holds
+from stator.tensors.targets import called
+from stator.tensors.undoing import put_back, save
 
 MOST = 48  # nodes that are worth running twice
 _COSTLY = re.compile(
@@ -62,13 +64,9 @@ def _may_run_first(node: fx.Node, before: bool, effects: set[fx.Node], homes: An
     """Whether a node gives at the start what it gives in its place, and costs little."""
     if node.op == "placeholder" or node.target is assert_holds:
         return True
-    if node in effects or _COSTLY.search(node.target if isinstance(node.target, str) else _name(node.target)):
+    if node in effects or _COSTLY.search(called(node)):
         return False
     return before or not any(homes[arg].mutated for arg in node.all_input_nodes if arg in homes)
-
-
-def _name(function: Any) -> str:
-    return str(getattr(function, "__name__", ""))
 
 
 def _part(graph: fx.Graph, needed: set[fx.Node]) -> fx.GraphModule:
@@ -100,14 +98,12 @@ def undone(compiled: Callable[..., Any], written: Sequence[int]) -> Callable[...
     """Compiled code whose writes to its inputs are taken back when it fails."""
 
     def run(*inputs: Any) -> Any:
-        with torch.no_grad():
-            saved = [inputs[index].clone() for index in written]
+        targets = [inputs[index] for index in written]
+        saved = save(*targets)
         try:
             return compiled(*inputs)
         except Exception as error:
-            with torch.no_grad():
-                for index, value in zip(written, saved, strict=True):
-                    inputs[index].detach().copy_(value)
+            put_back(saved, *targets)
             raise NotAsAssumed from error
 
     return run

@@ -260,7 +260,13 @@ def read_int(host: Any, f: Frame, obj: TracedInt, name: str) -> Any:
     return host.load_attr(f, obj.decay(), name)
 
 
-def write_int(host: Any, f: Frame, obj: TracedInt, name: str, value: Any) -> None:
+def read_plain(host: Any, f: Frame, obj: TracedFloat | TracedBool, name: str) -> Any:
+    """Attributes of a symbolic float or bool."""
+    return STANDS_FOR[type(obj)] if name == "__class__" else host.load_attr(f, obj.decay(), name)
+
+
+def write_number(host: Any, f: Frame, obj: TracedInt | TracedFloat | TracedBool, name: str, value: Any) -> None:
+    """Numbers take no attributes: the constant raises as they do."""
     host.store_attr(f, obj.decay(), name, value)
 
 
@@ -273,14 +279,6 @@ def enter_int(world: Any, obj: int, path: Any) -> Any:
     return constant(world, obj, path)
 
 
-def read_float(host: Any, f: Frame, obj: TracedFloat, name: str) -> Any:
-    return float if name == "__class__" else host.load_attr(f, obj.decay(), name)
-
-
-def write_float(host: Any, f: Frame, obj: TracedFloat, name: str, value: Any) -> None:
-    host.store_attr(f, obj.decay(), name, value)
-
-
 def enter_float(world: Any, obj: float, path: Any) -> Any:
     """A float from outside: a constant, or an input of the graph if it was seen to change."""
     if world.policy.learned and world.policy.takes_float(path, obj):
@@ -289,19 +287,6 @@ def enter_float(world: Any, obj: float, path: Any) -> Any:
     return constant(world, obj, path)
 
 
-def read_bool(host: Any, f: Frame, obj: TracedBool, name: str) -> Any:
-    return bool if name == "__class__" else host.load_attr(f, obj.decay(), name)
-
-
-def write_bool(host: Any, f: Frame, obj: TracedBool, name: str, value: Any) -> None:
-    host.store_attr(f, obj.decay(), name, value)
-
-
-READERS[id(TracedBool)] = read_bool
-WRITERS[id(TracedBool)] = write_bool
-READERS[id(TracedFloat)] = read_float
-WRITERS[id(TracedFloat)] = write_float
-IMPORTERS[id(float)] = enter_float
-READERS[id(TracedInt)] = read_int
-WRITERS[id(TracedInt)] = write_int
-IMPORTERS[id(int)] = enter_int
+READERS.update({id(TracedInt): read_int, id(TracedFloat): read_plain, id(TracedBool): read_plain})
+WRITERS.update(dict.fromkeys(map(id, STANDS_FOR), write_number))
+IMPORTERS.update({id(int): enter_int, id(float): enter_float})

@@ -10,6 +10,7 @@ from torch import fx
 
 from stator.tensors.array_calls import array_call
 from stator.tensors.plan import New
+from stator.tensors.targets import called
 
 # By name: indices out of range, matrices that cannot be decomposed, probabilities that are none.
 _NAMES = re.compile(
@@ -31,7 +32,7 @@ def may_fail(node: fx.Node) -> bool:
         return _has_nodes(node.args[1])
     if getattr(node.target, "may_fail", False):  # graphs inside of this one
         return True
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    name = called(node)
     if _DIVISIONS.search(name):
         made = getattr(node.meta, "value", None)
         return not (type(made) is New and made.meta.dtype.is_floating_point)
@@ -42,7 +43,7 @@ def may_draw(node: fx.Node) -> bool:
     """Whether a node that writes to a tensor may draw random numbers for it."""
     if getattr(node.target, "may_draw", False):  # graphs inside of this one
         return True
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    name = called(node)
     return _RANDOM.search(name) is not None
 
 

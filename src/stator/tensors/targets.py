@@ -65,6 +65,11 @@ def safe_name(name: str) -> str:
     return text
 
 
+def called(node: Any) -> str:
+    """The name of what a node of a graph calls."""
+    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+
+
 _ODD = re.compile(r"[^A-Za-z0-9_]+")
 _RESERVED = frozenset(dir(builtins)) | {"self", "torch", "device", "inf", "nan"}
 

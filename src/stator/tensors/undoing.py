@@ -10,6 +10,7 @@ from torch import fx
 
 from stator.tensors.meta import Meta
 from stator.tensors.plan import New
+from stator.tensors.targets import called
 from stator.tensors.traced import Storage
 
 # Writes that come to the same when they are repeated after they failed half-way.
@@ -33,7 +34,7 @@ class Failures:
             if node in self.failing:
                 index = self.index_of(node, inputs)
                 if index is None or index not in passed:
-                    if written or (node in self.writers and name_of(node) not in _OVERWRITING):
+                    if written or (node in self.writers and called(node) not in _OVERWRITING):
                         return True
                     passed.add(index)
             written = written or node in self.writers
@@ -41,20 +42,16 @@ class Failures:
 
     def index_of(self, node: fx.Node, inputs: Mapping[str, Meta]) -> Any:
         """What decides whether an index is in range: its parts, which nobody writes to, and the sizes."""
-        if name_of(node) not in _INDEXING or not isinstance(node.args[0], fx.Node):
+        if called(node) not in _INDEXING or not isinstance(node.args[0], fx.Node):
             return None
         taken = node.args[0]
         made = getattr(taken.meta, "value", None)
         meta = inputs.get(taken.name) if taken.op == "placeholder" else made.meta if type(made) is New else None
-        parts = node.args[1:2] if name_of(node).endswith("item") else node.args[1:3]
+        parts = node.args[1:2] if called(node).endswith("item") else node.args[1:3]
         homes = [self.homes.get(part) for part in nodes_in(parts)]
         if meta is None or node.kwargs or any(home is None or home.writes for home in homes):
             return None
         return str(parts), tuple(meta.size)
-
-
-def name_of(node: fx.Node) -> str:
-    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
 
 
 def nodes_in(value: Any) -> Iterable[fx.Node]:
@@ -80,4 +77,4 @@ def save(*tensors: torch.Tensor) -> list[torch.Tensor]:
 def put_back(saved: list[torch.Tensor], *tensors: torch.Tensor) -> None:
     with torch.no_grad():
         for tensor, before in zip(tensors, saved, strict=True):
-            tensor.copy_(before)
+            tensor.detach().copy_(before)
