@@ -67,7 +67,8 @@ for _name in UNARY:
 
 @op("UNARY_NOT")
 def unary_not(f: Frame, arg: Any) -> None:
-    f.stack[-1] = not truth(f, f.stack[-1])
+    answer = f.world.negated(f.stack[-1])
+    f.stack[-1] = not truth(f, f.stack[-1]) if answer is NotImplemented else answer
 
 
 @op("IS_OP")

@@ -161,7 +161,8 @@ def truth_of(f: Frame) -> bool:
 
 @careful("UNARY_NOT")
 def unary_not(f: Frame, arg: Any) -> None:
-    f.stack[-1] = not truth_of(f)
+    answer = f.world.negated(f.stack[-1])
+    f.stack[-1] = not truth_of(f) if answer is NotImplemented else answer
 
 
 @careful(

@@ -118,6 +118,10 @@ class Host(ImportingWorld):
     def truth_of(self, value: Any) -> Any:
         return bool
 
+    def negated(self, value: Any) -> Any:
+        """`not value` where that is no branch; else NotImplemented."""
+        return NotImplemented
+
     def iterate(self, f: Frame, value: Any) -> Any:
         return native(f, iter, self.whole(value))
 

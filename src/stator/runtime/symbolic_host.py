@@ -21,8 +21,9 @@ from stator.native.attribute_rows import READERS, WRITERS
 from stator.native.callers import LruCache
 from stator.native.host import Host
 from stator.native.rows import OVERRIDES, STANDINS
-from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, whole
-from stator.shapes.scalar import TracedBool, TracedInt
+from stator.shapes.calculations import FLOAT, INT_MATH
+from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, depends_on_data, whole
+from stator.shapes.scalar import INTS, TracedBool, TracedInt, evaluated, from_data
 from stator.tensors.traced import TracedTensor
 from stator.world.door import IMPORTERS, constant
 
@@ -111,7 +112,7 @@ KEEPING_OWNERS = frozenset(
     | {collections.OrderedDict, collections.defaultdict, collections.deque}
 )
 KEEPING = frozenset(
-    {len, max, min, sum, abs, round, sorted, any, all, iter, next, id, callable, divmod}
+    {len, max, min, sum, abs, round, sorted, any, all, iter, next, id, callable, divmod, pow}
     | {math.prod, math.floor, math.ceil}
 )
 SURFACE = frozenset({len, isinstance})  # what is in their arguments is none of their business
@@ -152,6 +153,8 @@ def home_of(owner: Any, function: Any) -> type | None:
 def int_of(host: Any, f: Frame, args: list[Any]) -> Any:
     if len(args) == 1 and type(args[0]) is TracedFloat:
         return whole(int, args[0])
+    if len(args) == 1 and type(args[0]) is TracedBool:
+        return args[0].whole()
     return args[0] if len(args) == 1 and type(args[0]) is TracedInt else NotImplemented
 
 
@@ -160,9 +163,12 @@ def index_of(host: Any, f: Frame, args: list[Any]) -> Any:
 
 
 def float_of(host: Any, f: Frame, args: list[Any]) -> Any:
+    if len(args) == 1 and type(args[0]) is TracedBool:
+        return calculated(float, args[0].whole())
     if len(args) != 1 or type(args[0]) not in SYMBOLIC:
         return NotImplemented
-    return args[0] if type(args[0]) is TracedFloat else calculated(float, args[0])
+    same = type(args[0]) is TracedFloat and not args[0].mixed
+    return args[0] if same else calculated(float, args[0])
 
 
 def math_of(function: Any) -> Caller:
@@ -170,6 +176,17 @@ def math_of(function: Any) -> Caller:
 
     def call(host: Any, f: Frame, args: list[Any]) -> Any:
         return NotImplemented if SYMBOLIC.isdisjoint(map(type, args)) else calculated(function, *args)
+
+    return call
+
+
+def whole_of(function: Any) -> Caller:
+    """A function of ints that gives an int."""
+
+    def call(host: Any, f: Frame, args: list[Any]) -> Any:
+        if not from_data(*args) or any(type(arg) not in INTS for arg in args):
+            return NotImplemented
+        return evaluated(function, tuple(args), INT_MATH[function])
 
     return call
 
@@ -193,6 +210,8 @@ def is_instance(host: Any, f: Frame, args: list[Any]) -> Any:
     """A symbolic number is an instance of what numbers of its type are, for classes that look at the type only."""
     if len(args) != 2 or type(args[0]) not in STANDS_FOR:
         return NotImplemented
+    if type(args[0]) is TracedFloat and args[0].mixed:
+        return NotImplemented
     classes = list(args[1]) if type(args[1]) is tuple else [args[1]]
     if all(type(cls) in PLAIN_METACLASSES for cls in classes):
         return any(cls in STANDS_FOR[type(args[0])].__mro__ for cls in classes)
@@ -203,22 +222,20 @@ def is_instance(host: Any, f: Frame, args: list[Any]) -> Any:
 
 def bool_of(host: Any, f: Frame, args: list[Any]) -> Any:
     """`bool(x)` is no branch yet."""
-    if len(args) != 1 or type(args[0]) not in (TracedBool, TracedInt):
+    if len(args) != 1 or type(args[0]) not in STANDS_FOR:
         return NotImplemented
     return args[0] if type(args[0]) is TracedBool else args[0] != 0
-
-
-def _is_from_data(value: Any) -> bool:
-    return type(value) is TracedInt and bool(value.symbols.is_unbacked(value))
 
 
 def extreme(plain: Any, function: Any) -> Caller:
     """`max` and `min` of ints or of floats, without a comparison: whichever it is in the next call."""
 
     def row(host: Any, f: Frame, args: list[Any]) -> Any:
-        if len(args) == 1 and type(args[0]) in (list, tuple) and any(map(_is_from_data, args[0])):
+        if len(args) == 1 and type(args[0]) in (list, tuple) and any(map(depends_on_data, args[0])):
             args = list(args[0])
         kinds = set(map(type, args))
+        if len(args) > 1 and kinds <= MIXED and kinds & {float, TracedFloat} and any(map(depends_on_data, args)):
+            return calculated(plain, *args)
         if len(args) > 1 and TracedFloat in kinds and kinds <= {float, TracedFloat}:
             return calculated(plain, *args)
         if len(args) < 2 or not all(type(arg) in (int, TracedInt) for arg in args):
@@ -229,6 +246,30 @@ def extreme(plain: Any, function: Any) -> Caller:
     return row
 
 
+def contained(container: Any, number: Any) -> Any:
+    """Whether a number that only data tells is one of some others."""
+    if type(container) not in (tuple, list, set, frozenset) or any(type(item) not in MIXED for item in container):
+        return NotImplemented
+    if any(item is number for item in container):
+        return True
+    return functools.reduce(operator.or_, [item == number for item in container], False)
+
+
+def listed(function: Any) -> Caller:
+    """A function of lists of floats that gives a float."""
+
+    def call(host: Any, f: Frame, args: list[Any]) -> Any:
+        if any(type(arg) not in (list, tuple) for arg in args):
+            return NotImplemented
+        found = [item for arg in args for item in arg]
+        if any(type(item) not in MIXED for item in found) or not any(map(depends_on_data, found)):
+            return NotImplemented
+        return host.floats.evaluate(function, tuple(args), FLOAT)
+
+    return call
+
+
+MIXED = frozenset({int, float, TracedInt, TracedFloat})
 BY_TYPE = frozenset(
     {type, abc.ABCMeta, types.UnionType, type(torch.Tensor), type(torch.nn.Parameter), type(torch.nn.Buffer)}
 )
@@ -246,6 +287,8 @@ ROWS: dict[Any, Caller] = {
     isinstance: is_instance,
     **{function: math_of(function) for function in MATH},
     **{function: question_of(function) for function in QUESTIONS},
+    **{function: listed(function) for function in (math.fsum, math.dist)},
+    **{function: whole_of(function) for function in INT_MATH if type(function) is types.BuiltinFunctionType},
 }
 PLAIN_METACLASSES = frozenset({type, type(torch.Tensor), type(torch.nn.Parameter)})  # a number is no tensor
 STANDS_FOR: dict[type, type] = {TracedInt: int, TracedFloat: float, TracedBool: bool}
@@ -255,14 +298,35 @@ def read_int(host: Any, f: Frame, obj: TracedInt, name: str) -> Any:
     """Attributes of a symbolic int."""
     if name == "__class__":
         return int
-    if name in ("real", "numerator"):
-        return obj
+    if name in OF_INTS:
+        return OF_INTS[name](obj)
+    method = getattr(int, name, None)
+    if type(method) is types.MethodDescriptorType and method in INT_MATH and from_data(obj):
+        return functools.partial(evaluated, method, (obj,), INT_MATH[method])
     return host.load_attr(f, obj.decay(), name)
 
 
-def read_plain(host: Any, f: Frame, obj: TracedFloat | TracedBool, name: str) -> Any:
-    """Attributes of a symbolic float or bool."""
-    return STANDS_FOR[type(obj)] if name == "__class__" else host.load_attr(f, obj.decay(), name)
+OF_INTS: dict[str, Callable[[Any], Any]] = {
+    "real": lambda number: number,
+    "numerator": lambda number: number,
+    "imag": lambda number: 0,
+    "denominator": lambda number: 1,
+    "conjugate": lambda number: functools.partial(operator.pos, number),
+}
+
+
+def read_float(host: Any, f: Frame, obj: TracedFloat, name: str) -> Any:
+    """Attributes of a symbolic float."""
+    if name == "real" and not obj.mixed:
+        return obj
+    if name == "is_integer" and obj.from_data and not obj.mixed:
+        return functools.partial(TracedFloat.is_integer, obj)
+    return host.class_of(obj) if name == "__class__" else host.load_attr(f, obj.decay(), name)
+
+
+def read_bool(host: Any, f: Frame, obj: TracedBool, name: str) -> Any:
+    """Attributes of a symbolic bool."""
+    return bool if name == "__class__" else host.load_attr(f, obj.decay(), name)
 
 
 def write_number(host: Any, f: Frame, obj: TracedInt | TracedFloat | TracedBool, name: str, value: Any) -> None:
@@ -287,6 +351,6 @@ def enter_float(world: Any, obj: float, path: Any) -> Any:
     return constant(world, obj, path)
 
 
-READERS.update({id(TracedInt): read_int, id(TracedFloat): read_plain, id(TracedBool): read_plain})
+READERS.update({id(TracedInt): read_int, id(TracedFloat): read_float, id(TracedBool): read_bool})
 WRITERS.update(dict.fromkeys(map(id, STANDS_FOR), write_number))
 IMPORTERS.update({id(int): enter_int, id(float): enter_float})

@@ -32,12 +32,13 @@ from stator.runtime import assumptions, entering, excluded, marked, symbolic_hos
 from stator.runtime.compiling import is_compiling, not_compiling
 from stator.runtime.optimizers import is_compiling_in
 from stator.runtime.tensor_attributes import read_tensor, write_tensor
-from stator.shapes.floats import Floats, Reading, TracedFloat, stage_after
+from stator.shapes.floats import Floats, Reading, TracedFloat, depends_on_data, stage_after
 from stator.shapes.policy import Policy
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.shapes.symbols import Symbols
 from stator.tensors import values
 from stator.tensors.arrays import TracedArray, rows
+from stator.tensors.evaluate import evaluated
 from stator.tensors.recorder import Recorder
 from stator.tensors.signals import DataDependent, NotLeaf
 from stator.tensors.traced import TracedTensor
@@ -85,6 +86,7 @@ class TensorHost(Host):
         self.recorder.readings.stage_of = self.stage_of
         self.floats.whole = self.whole_number
         self.floats.assume = functools.partial(values.assume, self.recorder)
+        self.floats.run = functools.partial(evaluated, self.recorder)
         self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor
         self.assumed: Any = None  # a traced tensor: whether all is as the program was captured for
         self.arrays: list[Any] = []  # records of outside arrays whose contents have entered
@@ -229,8 +231,17 @@ class TensorHost(Host):
         except (AttributeError, TypeError) as error:  # the program's own
             return throw(f, error.with_traceback(None))
 
+    def operate(self, f: Frame, function: Any, *args: Any) -> Any:
+        if function is operator.contains and depends_on_data(args[1]):
+            found = symbolic_host.contained(*args)
+            if found is not NotImplemented:
+                return found
+        return super().operate(f, function, *args)
+
     def class_of(self, obj: Any) -> type:
         kind = type(obj)
+        if kind is TracedFloat and obj.mixed:
+            obj = obj.decay()
         return obj._stands_for if kind in STAND_INS else symbolic_host.STANDS_FOR.get(kind, kind)
 
     def may_hold(self, hooks: Any) -> bool:
@@ -248,6 +259,14 @@ class TensorHost(Host):
             if type(value) is TracedTensor:
                 self.record(f, torch.Tensor.__bool__, (value,), None)
         return bool
+
+    def negated(self, value: Any) -> Any:
+        """`not value` as a number that the graph gives, where only data tells; else NotImplemented."""
+        if type(value) is TracedTensor and self.recorder.start_symbols is not None and self.recorder.sub is None:
+            value = values.bool_of(self.recorder, value)
+        elif (type(value) is TracedInt and value.symbols.is_unbacked(value)) or depends_on_data(value):
+            value = value != 0
+        return value.opposite() if type(value) is TracedBool else NotImplemented
 
     def iterate(self, f: Frame, value: Any) -> Any:
         return super().iterate(f, self.whole(value))

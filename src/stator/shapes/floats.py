@@ -18,8 +18,10 @@ from stator.errors import unsupported
 from stator.guards.check import EQ
 from stator.guards.path import Path
 from stator.guards.relation import SIDE, Operand, Relation
+from stator.shapes.calculations import CONDITION, FLOAT, Kind, literal, source_of
+from stator.shapes.expressions import NoForm, Text, fold
 from stator.shapes.float_conditions import Condition, NoCondition
-from stator.shapes.scalar import TracedInt
+from stator.shapes.scalar import TracedBool, TracedInt
 
 
 class Reading:
@@ -71,6 +73,7 @@ class Floats:
         self.whole: Callable[[Any, TracedFloat], Any]  # the int that a function makes of a float from data
         self.assume: Callable[[Any, TracedFloat], None]  # that a comparison of a float from data with zero holds
         self.refuse: Callable[[], Exception]  # a float that depends on data is needed as a constant
+        self.run: Callable[[str, list[Any], Kind], Any]  # what Python makes of source and operands, in the graph
 
     def base(self, source: Path | Reading, value: float) -> TracedFloat:
         """A float that is not calculated."""
@@ -80,14 +83,42 @@ class Floats:
         """A function of symbolic ints, which may give a symbolic float."""
         return calculated(function, *args)
 
+    def evaluate(self, function: Any, args: tuple[Any, ...], kind: Kind) -> Any:
+        """What Python makes of numbers some of which only data tells; constants where that cannot be asked."""
+        operands: list[Any] = []
+        texts = [self._text(arg, operands) for arg in args]
+        if None in texts or not operands:
+            return function(*map(constant, args))  # raises, as some have no value
+        return self.run(source_of(function, cast(Any, texts)), operands, kind)
+
+    def _text(self, arg: Any, operands: list[Any]) -> str | None:
+        """A number in the source of a calculation; symbolic ones become operands."""
+        if type(arg) is TracedBool:
+            try:
+                return str(fold(arg.expr, Text(lambda symbol: self._operand(arg.symbols.named(symbol), operands))))
+            except NoForm:
+                return None
+        if type(arg) in (list, tuple):
+            texts = [self._text(item, operands) for item in arg]
+            return None if None in texts else f"[{', '.join(cast(Any, texts))}]"
+        return self._operand(arg, operands) if type(arg) in SYMBOLIC else literal(arg)
+
+    def _operand(self, arg: Any, operands: list[Any]) -> str:
+        if all(arg is not known for known in operands):
+            operands.append(arg)
+        return f"a{next(i for i, known in enumerate(operands) if known is arg)}"
+
     def relation(self, operand: Operand, code: tuple[int, ...], text: str) -> None:
         self.guards.relation(Relation((operand,), code, text), self.origin())
+
+
+MIXED = "max or min of an int and a float is one or the other, as data tells: write both as floats (1.0 for 1)"
 
 
 class TracedFloat:
     """A symbolic float: its value now, and the function and arguments that give it; no function: where it lies."""
 
-    __slots__ = ("args", "floats", "from_data", "function", "tensors", "value")
+    __slots__ = ("args", "floats", "from_data", "function", "mixed", "tensors", "value")
 
     def __init__(self, floats: Floats, value: float, function: Any, args: tuple[Any, ...]) -> None:
         self.floats = floats
@@ -95,6 +126,7 @@ class TracedFloat:
         self.function = function
         self.args = args
         self.from_data = any(map(depends_on_data, args))  # the value is nan then
+        self.mixed = self.from_data and function in (max, min) and any(map(_may_be_int, args))  # an int, or a float
         self.tensors: dict[torch.dtype, Any] = {}
 
     @property  # type: ignore[misc]
@@ -128,6 +160,8 @@ class TracedFloat:
                     seen.add(id(arg))
                     pending.append(arg)
                 elif type(arg) is TracedInt:
+                    if self.mixed:
+                        raise unsupported("data-dependent-value", MIXED, function="Python")
                     arg.decay()
                 elif type(arg) is Path:
                     self.floats.guards.add(arg, EQ, this.value, self.floats.origin())
@@ -135,7 +169,7 @@ class TracedFloat:
                 elif type(arg) is Reading:
                     raise self.floats.refuse()
                 elif type(arg) is FromData:
-                    detail = "its value is needed before the graph has run"
+                    detail = MIXED if self.mixed else "its value is needed before the graph has run"
                     raise unsupported("data-dependent-value", detail, stack=arg.stack, function="Python")
         return self.value
 
@@ -162,10 +196,25 @@ class TracedFloat:
             return _operation(operator.pow, self, other)
         return pow(self.decay(), constant(other), constant(modulus))
 
+    def __divmod__(self, other: Any) -> Any:
+        return (self // other, self % other) if type(other) in NUMBERS else NotImplemented
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return (other // self, other % self) if type(other) in NUMBERS else NotImplemented
+
+    def is_integer(self) -> Any:
+        if self.from_data:
+            return self.floats.evaluate(float.is_integer, (self,), CONDITION)
+        return self.decay().is_integer()
+
+
+def _may_be_int(value: Any) -> bool:
+    return value.mixed if type(value) is TracedFloat else type(value) is not float
+
 
 def constant(value: Any) -> Any:
     """What native code may see of a value."""
-    return value.decay() if type(value) is TracedFloat or type(value) is TracedInt else value
+    return value.decay() if type(value) in (TracedFloat, TracedInt, TracedBool) else value
 
 
 def now(value: Any) -> Any:
@@ -196,15 +245,24 @@ def floats_of(args: tuple[Any, ...]) -> Any:
 IN_GRAPH = frozenset(
     {operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, abs, float, max, min, math.sqrt}
 )
-BEHIND = frozenset({round})  # functions that never fail: the entry function calculates them once the graph has run
+_FROM_DATA = IN_GRAPH
+_OF_ONE_TYPE = frozenset(
+    {operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.pow, operator.neg, abs, round}
+)  # of ints they give ints
 
 
-_FROM_DATA = IN_GRAPH | BEHIND
+def _is_mixed(value: Any) -> bool:
+    return type(value) is TracedFloat and value.mixed
 
 
 def calculated(function: Any, *args: Any) -> Any:
     """A function of symbolic numbers; what gives no float, or raises, takes constants."""
     floats = floats_of(args) if all(type(arg) in NUMBERS for arg in args) else None
+    data = any(map(depends_on_data, args))
+    if data and function in _OF_ONE_TYPE and any(map(_is_mixed, args)) and all(map(_may_be_int, args)):
+        return function(*map(constant, args))  # whether it is an int is not known
+    if data and floats is not None and function not in _FROM_DATA:
+        return floats.evaluate(function, args, FLOAT)
     if function is operator.truediv and depends_on_data(args[1]):  # Python raises for zero
         if type(args[1]) is not TracedInt:
             args[1].floats.assume(torch.ne, args[1])
@@ -215,9 +273,9 @@ def calculated(function: Any, *args: Any) -> Any:
             args[0].floats.assume(torch.ge, args[0])
         else:
             args[0].symbols.suppose(operator.ge, args[0], 0)
-    if floats is not None and (function in _FROM_DATA or not any(map(depends_on_data, args))):
+    if floats is not None:
         try:
-            value = function(*map(now, args))
+            value = math.nan if data else function(*map(now, args))
         except Exception:
             value = None
         if type(value) is float:
@@ -328,11 +386,11 @@ def _comparison(name: str) -> None:
     setattr(TracedFloat, f"__{name}__", compare)
 
 
-def _decided(name: str, self: TracedFloat, other: Any) -> bool:
+def _decided(name: str, self: TracedFloat, other: Any) -> Any:
     """A comparison that C repeats in the next call; of constants if it cannot."""
     method = getattr(float, f"__{name}__")
     if depends_on_data(self) or depends_on_data(other):
-        return bool(method(self.decay(), constant(other)))
+        return self.floats.evaluate(getattr(operator, name), (self, other), CONDITION)
     result = bool(method(self.value, now(other)))
     try:
         relation = Condition().relation(name, self, other, result)
@@ -368,8 +426,7 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 for _name, _function in cast(Any, (("floor", math.floor), ("ceil", math.ceil), ("trunc", int))):
     setattr(TracedFloat, f"__{_name}__", lambda self, function=_function: whole(function, self))
 for _name in (
-    "__float__", "__str__", "__repr__", "__format__", "__divmod__", "__rdivmod__", "is_integer", "as_integer_ratio",
-    "hex", "conjugate",
+    "__float__", "__str__", "__repr__", "__format__", "as_integer_ratio", "hex", "conjugate",
 ):  # fmt: skip
     _native(_name)
 
@@ -385,8 +442,10 @@ ldexp lgamma log log10 log1p log2 nextafter pow radians remainder sin sinh sqrt 
 MATH = frozenset(getattr(math, name) for name in _MATH.split())
 
 
-def is_nan(number: TracedFloat) -> bool:
+def is_nan(number: TracedFloat) -> Any:
     """Whether it is nan, guarded; a nan is on no side of anything."""
+    if number.from_data:
+        return number.floats.evaluate(math.isnan, (number,), CONDITION)
     if number.path is None or number.value != number.value:
         return math.isnan(number.decay())
     code = (RELATION_OPS["LOAD"], 0, RELATION_OPS["CONST"], 2, RELATION_OPS["NE"], 0)
@@ -394,8 +453,10 @@ def is_nan(number: TracedFloat) -> bool:
     return False
 
 
-def is_finite(number: TracedFloat) -> bool:
+def is_finite(number: TracedFloat) -> Any:
     """Whether it is neither nan nor infinite, guarded."""
+    if number.from_data:
+        return number.floats.evaluate(math.isfinite, (number,), CONDITION)
     if number.path is None or not math.isfinite(number.value):
         return math.isfinite(number.decay())
     for bound in (math.inf, -math.inf):
@@ -403,12 +464,14 @@ def is_finite(number: TracedFloat) -> bool:
     return True
 
 
-def is_infinite(number: TracedFloat) -> bool:
+def is_infinite(number: TracedFloat) -> Any:
     """Whether it is infinite, guarded."""
+    if number.from_data:
+        return number.floats.evaluate(math.isinf, (number,), CONDITION)
     return not is_finite(number) if math.isfinite(number.value) else math.isinf(number.decay())
 
 
-QUESTIONS: dict[Any, Callable[[TracedFloat], bool]] = {
+QUESTIONS: dict[Any, Callable[[TracedFloat], Any]] = {
     math.isnan: is_nan,
     math.isfinite: is_finite,
     math.isinf: is_infinite,

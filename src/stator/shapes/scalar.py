@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from stator.shapes.calculations import CONDITION, INT, INT_MATH, Kind
+
 if TYPE_CHECKING:
     from stator.shapes.polynomial import Polynomial
     from stator.shapes.symbols import Symbols
@@ -71,22 +73,33 @@ class TracedInt(torch.SymInt):
         return -self - 1
 
     def __divmod__(self, other: Any) -> Any:
-        return (self // other, self % other) if type(other) in INTS else divmod(self.decay(), other)
+        known = type(other) in INTS or type(other) is float
+        return (self // other, self % other) if known else NotImplemented
 
     def __rdivmod__(self, other: Any) -> Any:
-        return (other // self, other % self) if type(other) in INTS else divmod(other, self.decay())
+        known = type(other) in INTS or type(other) is float
+        return (other // self, other % self) if known else NotImplemented
 
     def __round__(self, digits: Any = None) -> Any:
-        return self if digits is None else round(self.decay(), digits)
+        if digits is None or (type(digits) is int and digits >= 0):
+            return self
+        return evaluated(round, (self, digits), INT) if from_data(self, digits) else round(self.decay(), number(digits))
 
     def __pow__(self, other: Any, modulus: Any = None) -> Any:
         if modulus is None and type(other) is int and 0 <= other <= LARGEST_POWER:
             return self.symbols.compute(operator.pow, self, other)
+        given = (self, other) if modulus is None else (self, other, modulus)
+        if from_data(*given) and all(type(part) in INTS for part in given):
+            return _power(*given)
         if modulus is None and type(other) in (int, float):
             return _calculated(operator.pow, self, other)
+        if type(other) not in INTS:
+            return NotImplemented
         return pow(self.decay(), *(number(part) for part in (other, modulus) if part is not None))
 
     def __rpow__(self, other: Any, modulus: Any = None) -> Any:
+        if modulus is None and from_data(self) and type(other) in INTS:
+            return _power(other, self)
         return _calculated(operator.pow, other, self) if modulus is None else NotImplemented
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -121,6 +134,14 @@ class TracedBool(torch.SymBool):
         """There is no value before the graph has run."""
         raise self.symbols.undecided(self.expr, self.stack)
 
+    def whole(self) -> Any:
+        """It as an int."""
+        return evaluated(int, (self,), Kind(int, 0, 1))
+
+    def opposite(self) -> Any:
+        """`not` of it."""
+        return self.symbols.truth(~self.expr)
+
     def __bool__(self) -> bool:
         return self.decay()
 
@@ -148,6 +169,30 @@ def wrapped(value: Any) -> Any:
 
 INTS = frozenset({int, bool, TracedInt, torch.SymInt})
 NUMBERS = frozenset({float, complex})
+
+
+def from_data(*values: Any) -> bool:
+    """Whether some of these are ints or conditions that only data tells."""
+    return any(
+        kind is TracedBool or (kind is TracedInt and value.symbols.is_unbacked(value))
+        for value in values
+        if (kind := type(value))
+    )
+
+
+def evaluated(function: Any, args: tuple[Any, ...], kind: Kind) -> Any:
+    """What a function of Python makes of numbers some of which only data tells; the graph asks Python."""
+    symbols = next(arg.symbols for arg in args if type(arg) in (TracedInt, TracedBool))
+    return symbols.floats.evaluate(function, args, kind)
+
+
+def _power(base: Any, exponent: Any, *modulus: Any) -> Any:
+    """A power of ints: an int if the exponent is not negative, which is assumed unless its sign is known."""
+    if not modulus and type(exponent) is int:
+        return base.symbols.floats.calculated(operator.pow, base, exponent)
+    if not modulus and type(exponent) is TracedInt:
+        exponent.symbols.suppose(operator.ge, exponent, 0)
+    return evaluated(pow, (base, exponent, *modulus), INT)
 
 
 def _divides(function: Any, left: Any, right: Any) -> bool:
@@ -178,10 +223,18 @@ def _arithmetic(name: str) -> None:
     setattr(TracedInt, f"__r{name}__", reflected)
 
 
-def _decayed(function: Any, self: TracedInt, other: Any) -> Any:
-    if type(other) in INTS or type(other) in NUMBERS:
-        return function(self.decay(), number(other))
-    return NotImplemented
+def _decayed(function: Any, left: Any, right: Any) -> Any:
+    if any(type(side) not in INTS and type(side) not in NUMBERS for side in (left, right)):
+        return NotImplemented
+    return function(number(left), number(right))
+
+
+def _combined(function: Any, left: Any, right: Any) -> Any:
+    """An operation on bits, of which Python asks both numbers."""
+    if from_data(left, right) and all(type(side) in INTS for side in (left, right)):
+        masks = [side for side in (left, right) if type(side) is int and side >= 0]
+        return evaluated(function, (left, right), Kind(int, 0, masks[0]) if function is operator.and_ and masks else INT)
+    return _decayed(function, left, right)
 
 
 def _calculated(function: Any, left: Any, right: Any) -> Any:
@@ -225,10 +278,10 @@ def _constant(name: str) -> None:
             made = same(self, other)
             if made is not None:
                 return made
-        return _decayed(function, self, other)
+        return _combined(function, self, other)
 
     def reflected(self: TracedInt, other: Any) -> Any:
-        return _decayed(lambda a, b: function(b, a), self, other)
+        return _combined(function, other, self)
 
     setattr(TracedInt, f"__{name.strip('_')}__", forward)
     setattr(TracedInt, f"__r{name.strip('_')}__", reflected)
@@ -240,6 +293,8 @@ def _comparison(name: str) -> None:
     def compare(self: TracedInt, other: Any) -> Any:
         if type(other) in INTS:
             return self.symbols.compare(function, self, other)
+        if type(other) is float and from_data(self):
+            return evaluated(function, (self, other), CONDITION)
         return _decayed(function, self, other)
 
     setattr(TracedInt, f"__{name}__", compare)
@@ -252,10 +307,40 @@ def _logic(name: str) -> None:
     def combine(self: TracedBool, other: Any) -> Any:
         if type(other) is bool or type(other) is TracedBool:
             return self.symbols.combined(function, self, other)
-        return function(self.decay(), number(other))
+        return function(self.whole(), other) if type(other) in INTS else NotImplemented
 
     setattr(TracedBool, f"__{name.strip('_')}__", combine)
     setattr(TracedBool, f"__r{name.strip('_')}__", combine)
+
+
+def _counted(name: str) -> None:
+    """What a bool does as the int that it is."""
+    function = getattr(operator, name)
+
+    def forward(self: TracedBool, *others: Any) -> Any:
+        if all(type(other) in OPERANDS for other in others):
+            return function(self.whole(), *(other.whole() if type(other) is TracedBool else other for other in others))
+        return NotImplemented
+
+    def reflected(self: TracedBool, other: Any) -> Any:
+        return function(other, self.whole()) if type(other) in OPERANDS else NotImplemented
+
+    setattr(TracedBool, f"__{name}__", forward)
+    if name in _REFLECTED:
+        setattr(TracedBool, f"__r{name}__", reflected)
+
+
+OPERANDS = INTS | {float, TracedBool}
+_REFLECTED = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift")
+
+
+def _xor(self: TracedBool, other: Any) -> Any:
+    """Of two conditions: whether they differ."""
+    if type(other) is bool:
+        return self.opposite() if other else self
+    if type(other) is TracedBool:
+        return self != other
+    return self.whole() ^ other if type(other) in INTS else NotImplemented
 
 
 def _undecided(name: str) -> Any:
@@ -269,6 +354,8 @@ def _native(name: str) -> None:
     method = getattr(int, name)
 
     def decay(self: TracedInt, *args: Any, **kwargs: Any) -> Any:
+        if method in INT_MATH and from_data(self):
+            return evaluated(method, (self,), INT_MATH[method])
         return method(self.decay(), *map(number, args), **kwargs)
 
     setattr(TracedInt, name, decay)
@@ -293,11 +380,13 @@ for _name in (
 for _name in ("and_", "or_"):
     _logic(_name)
 for _name in (
-    "__eq__", "__ne__", "__xor__", "__rxor__", "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__",
-    "__index__", "__int__", "__float__", "__str__", "__repr__", "__format__", "__neg__", "__pos__", "__abs__",
-    "__invert__", "__lt__", "__le__", "__gt__", "__ge__",
+    *_REFLECTED, "eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "abs", "invert",
 ):  # fmt: skip
+    _counted(_name)
+for _name in ("__index__", "__int__", "__float__", "__str__", "__repr__", "__format__"):
     setattr(TracedBool, _name, _undecided(_name))
+setattr(TracedBool, "__xor__", _xor)  # noqa: B010 - as the others
+setattr(TracedBool, "__rxor__", _xor)  # noqa: B010
 for _name in ("__trunc__", "__floor__", "__ceil__", "conjugate"):
     _itself(_name)
 for _name in ("real", "numerator"):

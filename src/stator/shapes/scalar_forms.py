@@ -18,6 +18,8 @@ Form = Callable[[Any, tuple[Any, ...], dict[str, Any]], Call | None]
 def tensorised(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], traces: bool) -> Call | None:
     """The call with symbolic floats as tensors, if it has any and the result is the same; also if a backend traces."""
     if takes_floats(args, kwargs):
+        if not all(map(_decides_nothing, (*args, *kwargs.values()))) and _holds_mixed((*args, *kwargs.values())):
+            return None  # whether the number is an int matters
         for form in FORMS.get(func, ()):
             if (found := form(func, args, kwargs)) is not None and not (traces and found[0] in UNTRACEABLE):
                 return found
@@ -44,6 +46,18 @@ def with_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cal
 def holds_floats(value: Any) -> bool:
     kind = type(value)
     return kind is TracedFloat or (kind in (list, tuple) and any(map(holds_floats, value)))
+
+
+def _holds_mixed(value: Any) -> bool:
+    """Whether there are numbers that are ints or floats, as data tells."""
+    if type(value) in (list, tuple):
+        return any(map(_holds_mixed, value))
+    return type(value) is TracedFloat and value.mixed
+
+
+def _decides_nothing(value: Any) -> bool:
+    """Whether an int next to this means the same as a float."""
+    return not _is_tensor(value) or bool(value._meta.dtype.is_floating_point)
 
 
 def _is_tensor(value: Any) -> bool:
@@ -207,6 +221,8 @@ def _chosen(func: Any, args: Any, kwargs: Any) -> Call | None:
 def _made(func: Any, args: Any, kwargs: Any) -> Call | None:
     """A tensor of the number."""
     if len(args) != 1 or kwargs.keys() - {"dtype", "device"} or type(args[0]) is not TracedFloat:
+        return None
+    if args[0].mixed and kwargs.get("dtype") is None:
         return None
     if torch.device(kwargs.get("device") or torch.get_default_device()).type != "cpu":
         return None

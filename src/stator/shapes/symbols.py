@@ -286,7 +286,9 @@ class Symbols:
         self.env.pending_fresh_unbacked_symbols.clear()
         self.makers[made.node.expr] = self.stack()
         if low is not None:
-            self.env.constrain_symbol_range(made.node.expr, low, high)
+            from torch.utils._sympy.numbers import int_oo  # heavy
+
+            self.env.constrain_symbol_range(made.node.expr, low, int_oo if high is None else high)
         return made
 
     def count(self, most: int | None) -> tuple[Any, Any]:
@@ -300,6 +302,10 @@ class Symbols:
     def is_unbacked(self, value: Any) -> bool:
         """Whether a symbolic int depends on data."""
         return self.unbacked and self.unknowns.hint(self.unknowns.settled(number_of(value))) is None
+
+    def named(self, symbol: Any) -> Any:
+        """A symbol as the captured program may see it."""
+        return self.traced(self.unknowns.of(symbol))
 
     def condition(self, expr: Any) -> torch.SymBool:
         """A condition as torch's own."""

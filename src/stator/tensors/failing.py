@@ -16,7 +16,7 @@ from stator.tensors.targets import called
 _NAMES = re.compile(
     r"embedding|gather|scatter|index_|^take|^put|one_hot|nll_loss|cross_entropy|multi\w*margin|ctc_loss|linalg(?!_vector_norm)|"
     r"cholesky|^inv|solve|lstsq|svd|eigh?$|eigvals|^lu|^lobpcg|multinomial|bernoulli|binomial|poisson|^normal|"
-    r"bincount|repeat_interleave|assert|masked_scatter|^pinv|pinverse|logdet"
+    r"bincount|repeat_interleave|assert|masked_scatter|^pinv|pinverse|logdet|^python_"
 )
 _DIVISIONS = re.compile(r"floordiv|floor_divide|^i?mod$|remainder|fmod")  # of integers, by zero
 _RANDOM = re.compile(r"rand|normal|uniform|bernoulli|dropout|multinomial|exponential|geometric|cauchy|poisson|rrelu")
@@ -67,5 +67,5 @@ def may_run_twice(node: fx.Node) -> bool:
 def _home(target: Any) -> str:
     namespace = getattr(target, "namespace", None)  # of torch.ops
     if isinstance(namespace, str):
-        return "torch" if namespace in ("aten", "prims") else namespace
+        return "torch" if namespace in ("aten", "prims", "stator") else namespace
     return getattr(target, "__module__", None) or ""

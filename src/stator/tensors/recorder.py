@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from stator.shapes import polynomial
 from stator.shapes.expressions import Nodes, fold
 from stator.shapes.polynomial import Polynomial
-from stator.shapes.scalar import number
+from stator.shapes.scalar import TracedBool, number
 from stator.shapes.scalar_forms import takes_floats, tensorised, with_tensor
 from stator.shapes.symbols import Comparison, Symbols, is_long
 from stator.tensors import attributes, bindings, counting, data, finish, indexing, inputs, randomness
@@ -46,7 +46,7 @@ from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
 from stator.tensors.planning import plan_of
 from stator.tensors.readings import Readings
 from stator.tensors.rows import is_metadata
-from stator.tensors.scalars import ARITHMETIC, Scalars
+from stator.tensors.scalars import ARITHMETIC, Scalars, truth_tensor
 from stator.tensors.signals import DataDependent, HiddenNumber, NotLeaf, UnsupportedOp, describe
 from stator.tensors.subgraph import SubGraph, left_its_graph
 from stator.tensors.targets import KINDS, Target, as_operator, safe_name, target_of, unbind
@@ -128,6 +128,7 @@ class Recorder:
         self._symbols: dict[Any, Any] = {}  # by symbol: the graph input
         self._sources: dict[Any, tuple[Any, Any]] = {}  # symbols from data: the node that makes it, its place in there
         self.scalars = Scalars()
+        self.evaluated: dict[Any, Any] = {}  # by source and operands: what Python calculates in the graph
         self.follows_data = False  # some symbols are numbers that only data tells
         self.start_symbols: Callable[[], Symbols] | None = None  # where data may become symbols
         self.state = GraphState(self.record_state, traces)
@@ -375,6 +376,8 @@ class Recorder:
             return target.handler(self, args, kwargs or {})
         if not kwargs:
             target, args = as_operator(target, args)
+            if target.general and self.follows_data and any(type(arg) is TracedBool for arg in args):
+                args = tuple(truth_tensor(self, arg) if type(arg) is TracedBool else arg for arg in args)
             if target.func in INDEXING and type(args[0]) is TracedTensor and indexing.needs_data(args[1], args[0]):
                 return INDEXING[target.func](self, *args)
         try:
@@ -672,6 +675,7 @@ class Recorder:
         """Drops the recorder's own references to traced tensors."""
         self._inputs.release()
         self.scalars.release()
+        self.evaluated.clear()
         self.leaves.clear()
         self.inner_grads.clear()
 

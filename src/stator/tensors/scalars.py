@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from stator.shapes.scalar import TracedInt
+from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors.traced import TracedTensor
 
 ARITHMETIC = frozenset({operator.add, operator.sub})
@@ -67,3 +67,9 @@ def _small(number: Any) -> Any:
             else:
                 function(number, bound)  # which is guarded
     return number
+
+
+def truth_tensor(recorder: Any, condition: TracedBool) -> TracedTensor:
+    """A condition as a 0-d tensor, which meets other tensors as a bool does."""
+    made: TracedTensor = recorder.call(torch.scalar_tensor, (condition.whole(),), {"dtype": torch.bool, "device": "cpu"})
+    return made
