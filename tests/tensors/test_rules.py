@@ -186,12 +186,79 @@ def pooling(function):
         image = tensor(
             rng, (2, rng.choice((1, 3)), rng.choice((1, 4, 7)), 6), some(rng, torch.float32, None), flag(rng)
         )
+        if function is F.adaptive_avg_pool1d:
+            return function, (image[0], some(rng, 1, 2, (1,), (3,))), {}
         if function is F.adaptive_avg_pool2d:
             return function, (image, some(rng, 1, 2, (1, 1), (3, 2), (None, 1))), {}
         kernel = some(rng, 1, 2, 3, (2, 2))
         return function, (image, kernel, some(rng, kernel, 1, 2, (2, 1)), some(rng, 0, 1)), {}
 
     return call
+
+
+def image(rng, size, dtype):
+    """A tensor of images in one of the layouts that such have."""
+    kind = some(rng, "plain", "last", "last", "cut", "any")
+    if kind == "any":
+        return tensor(rng, size, dtype)
+    made = filled(size, dtype)
+    if kind != "plain" and len(size) == 4:
+        made = made.to(memory_format=torch.channels_last)
+    if kind == "cut":
+        at = rng.randrange(len(size))
+        made = torch.cat([made, made, made], at).contiguous(
+            memory_format=torch.channels_last if len(size) == 4 else torch.contiguous_format
+        )
+        made = made.narrow(at, 1, size[at])
+    return made.detach().requires_grad_(flag(rng) and dtype.is_floating_point)
+
+
+def interpolate(rng):
+    mode = some(rng, "nearest", "nearest-exact", "bilinear", "bicubic", "linear")
+    space = tuple(rng.choice((1, 2, 4, 5)) for _ in range(1 if mode == "linear" else 2))
+    made = image(rng, (rng.choice((1, 2)), rng.choice((1, 3)), *space), some(rng, torch.float32, torch.float64))
+    kwargs = {"mode": mode}
+    if mode in ("bilinear", "bicubic"):
+        kwargs |= {"antialias": flag(rng), "align_corners": some(rng, None, False, True)}
+    if flag(rng):
+        kwargs["scale_factor"] = some(rng, 2, 2.0, 0.5, 3.0, 0.25, 1.5, (2.0,) * len(space))
+    else:
+        kwargs["size"] = some(rng, 3, (2,) * len(space), [7] * len(space))
+    return F.interpolate, (made,), kwargs
+
+
+def roll(rng):
+    size = sizes(rng, 1)
+    ways = [(1,), (2, 0), (-1, -1), ((1, 2), (0, -1)), ((1,), None), ((1, 2), 0)]
+    return torch.roll, (tensor(rng, size), *rng.choice(ways)), {}
+
+
+def images(function):
+    """A layer on images in the layouts that these have."""
+
+    def call(rng):
+        func, values, kwargs = function(rng)
+        size = (rng.choice((1, 2)), 4, rng.choice((1, 3, 6)), rng.choice((1, 3, 6)))
+        dtype = some(rng, torch.float32, torch.float32, torch.float64)
+        made = image(rng, size, dtype)
+        vector = lambda: torch.ones(4, dtype=dtype, requires_grad=flag(rng))  # noqa: E731
+        if func is F.batch_norm:
+            return func, (made, vector().detach(), vector().detach(), vector(), vector(), flag(rng), 0.1, 1e-5), {}
+        if func is F.group_norm:
+            return func, (made, some(rng, 1, 2, 4), vector(), vector()), {}
+        if func is torch.conv2d:
+            groups, kernel = some(rng, 1, 2, 4), (rng.choice((1, 2, 3)), rng.choice((1, 2, 3)))
+            weight = image(rng, (rng.choice((4, 8)), 4 // groups, *kernel), dtype)
+            bias = torch.ones(weight.shape[0], dtype=dtype) if flag(rng) else None
+            return func, (made, weight, bias, some(rng, 1, 2), some(rng, 0, 1), some(rng, 1, 2), groups), {}
+        return func, (made, *values[1:]), kwargs
+
+    return call
+
+
+def joined_images(rng):
+    size = (rng.choice((1, 2)), rng.choice((1, 3)), 4, 5)
+    return torch.cat, ([image(rng, size, torch.float32) for _ in range(rng.randint(1, 3))], rng.randrange(4)), {}
 
 
 def batch_norm(rng):
@@ -361,6 +428,16 @@ CASES = {
     "max_pool2d": pooling(torch.max_pool2d),
     "avg_pool2d": pooling(torch._C._nn.avg_pool2d),
     "adaptive_avg_pool2d": pooling(F.adaptive_avg_pool2d),
+    "adaptive_avg_pool1d": pooling(F.adaptive_avg_pool1d),
+    "conv2d of images": images(convolution(torch.conv2d, 2)),
+    "max_pool2d of images": images(pooling(torch.max_pool2d)),
+    "avg_pool2d of images": images(pooling(torch._C._nn.avg_pool2d)),
+    "adaptive_avg_pool2d of images": images(pooling(F.adaptive_avg_pool2d)),
+    "batch_norm of images": images(batch_norm),
+    "group_norm of images": images(group_norm),
+    "cat of images": joined_images,
+    "interpolate": interpolate,
+    "roll": roll,
     "batch_norm": batch_norm,
     "layer_norm": layer_norm,
     "group_norm": group_norm,
@@ -454,10 +531,14 @@ def try_rule(case, rng):
             if plan is None:
                 return False
             wanted = asked(func, *traced, found)
-            assert plan == wanted, (func, values, kwargs)
             given = [real[id(t)] for t in found]
             with recorder.paused():
-                compare_eager(plan, given, func(*values, **kwargs))
+                result = func(*values, **kwargs)
+                compare_eager(plan, given, result)
+                if plan != wanted:  # then it is FakeTensor that disagrees with eager
+                    assert func in table.INEXACT, (func, values, kwargs)
+                    with pytest.raises(AssertionError):
+                        compare_eager(wanted, given, result)
     return True
 
 

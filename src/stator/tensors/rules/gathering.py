@@ -10,7 +10,7 @@ import torch
 from stator.shapes.scalar import TracedInt
 from stator.tensors.meta import Meta
 from stator.tensors.rules.elementwise import is_number
-from stator.tensors.rules.layout import broadcast, is_row_major
+from stator.tensors.rules.layout import broadcast, channels_last, is_row_major, suggests_channels_last
 from stator.tensors.rules.symbolic_views import is_from_data
 from stator.tensors.rules.table import CPU, FLOATS, INTEGERS, KNOWN, Fresh, is_meta, need, register
 from stator.tensors.rules.views import on_meta
@@ -30,16 +30,14 @@ def _cat(tensors: Any, dim: int = 0) -> Fresh:
     first = joined[0]
     rank = len(first.size)
     need(all(len(meta.size) == rank and 0 not in meta.size for meta in joined))
-    need(rank < 4 or not any(map(_may_be_channels_last, joined)))
+    need(rank < 4 or all(is_row_major(meta) or 1 not in meta.size for meta in joined))
     at = _dim(dim, rank)
     rest = (*first.size[:at], *first.size[at + 1 :])
     need(all((*meta.size[:at], *meta.size[at + 1 :]) == rest for meta in joined))
     total = sum(meta.size[at] for meta in joined)
-    return Fresh((*rest[:at], total, *rest[at:]), dtype)
-
-
-def _may_be_channels_last(meta: Meta) -> bool:
-    return not is_row_major(meta) and meta.stride[1] <= meta.stride[-1]
+    size = (*rest[:at], total, *rest[at:])
+    last = len(joined) == len(tensors) and all(map(suggests_channels_last, joined))
+    return Fresh(size, dtype, channels_last(size) if last else None)
 
 
 def _stack(tensors: Any, dim: int = 0) -> Fresh:
@@ -56,14 +54,20 @@ def _reduced(input: Meta, dim: Any, keepdim: Any) -> tuple[int, ...]:
     need(rank)
     if dim is None and not keepdim:
         return ()
-    need(is_row_major(input))
     if dim is None:
         dims = set(range(rank))
     else:
         given = [_dim(d, rank) for d in ((dim,) if type(dim) is int else tuple(dim))]
         dims = set(given)
         need(given and len(dims) == len(given))
+    need(is_row_major(input) or (not keepdim and _descends(input, [i for i in range(rank) if i not in dims])))
     return tuple(1 if i in dims else n for i, n in enumerate(input.size) if keepdim or i not in dims)
+
+
+def _descends(input: Meta, dims: list[int]) -> bool:
+    """Whether these dimensions follow each other in memory as in a contiguous tensor."""
+    strides = [input.stride[i] for i in dims]
+    return 1 not in input.size and 0 not in input.stride and all(map(operator.gt, strides, strides[1:]))
 
 
 def _sum(input: Meta, dim: Any = None, keepdim: bool = False) -> Fresh:
@@ -122,12 +126,21 @@ def _getitem(input: Meta, index: Any) -> Any:
 
 def _pad(input: Meta, pad: Any, mode: str = "constant", value: Any = None) -> Fresh:
     need(mode == "constant" and (value is None or is_number(value)) and is_row_major(input))
-    need(type(pad) in (tuple, list) and all(type(n) is int and n >= 0 for n in pad) and any(pad))
+    need(type(pad) in (tuple, list) and all(type(n) in (int, TracedInt) and n >= 0 for n in pad))
     need(len(pad) % 2 == 0 and len(pad) <= 2 * len(input.size))
     size = list(input.size)
     for i in range(len(pad) // 2):
         size[-1 - i] = size[-1 - i] + pad[2 * i] + pad[2 * i + 1]
     return Fresh(tuple(size), input.dtype)
+
+
+def _roll(input: Meta, shifts: Any, dims: Any = None) -> Fresh:
+    need(is_row_major(input))
+    given = [(value,) if type(value) in (int, TracedInt) else tuple(value) for value in (shifts, dims or ())]
+    need(given[0] and len(given[0]) == len(given[1] or (0,)))
+    for dim in given[1]:
+        _dim(dim, len(input.size))
+    return Fresh(tuple(input.size), input.dtype)
 
 
 def _known(dtype: Any, device: Any, default: torch.dtype) -> torch.dtype:
@@ -187,6 +200,7 @@ register(_gather, [torch.gather, _T.gather])
 register(_index_select, [torch.index_select, _T.index_select])
 register(_getitem, [operator.getitem])
 register(_pad, [torch.nn.functional.pad])
+register(_roll, [torch.roll, _T.roll])
 register(_arange, [torch.arange])
 register(_filled, [torch.zeros, torch.ones])
 register(_full, [torch.full])

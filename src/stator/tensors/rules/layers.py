@@ -10,7 +10,15 @@ import torch
 import torch.nn.functional as F
 
 from stator.tensors.meta import Meta
-from stator.tensors.rules.layout import broadcast, copied, is_definite, is_row_major
+from stator.tensors.rules.layout import (
+    broadcast,
+    channels_last,
+    copied,
+    is_definite,
+    is_dense,
+    is_row_major,
+    suggests_channels_last,
+)
 from stator.tensors.rules.table import FLOATS, INTEGERS, Fresh, Rule, need, register
 
 
@@ -78,7 +86,10 @@ def _convolution(rank: int) -> Rule:
         groups: int = 1,
     ) -> Fresh:
         dtype = _floats(input, weight, bias)
-        need(len(input.size) == len(weight.size) == rank + 2 and is_row_major(input) and is_row_major(weight))
+        need(len(input.size) == len(weight.size) == rank + 2)
+        last = not (is_row_major(input) and is_row_major(weight))
+        need(not last or (rank == 2 and dtype is torch.float32))
+        last = last and (_channels_last(input) or _channels_last(weight))
         out, inside = weight.size[:2]
         need(type(groups) is int and groups > 0 and inside * groups == input.size[1] and out % groups == 0)
         need(bias is None or tuple(bias.size) == (out,))
@@ -89,9 +100,19 @@ def _convolution(rank: int) -> Rule:
             _each(padding, rank, 0),
             _each(dilation, rank, 1),
         )
-        return Fresh((input.size[0], out, *space), dtype)
+        return _image((input.size[0], out, *space), dtype, last)
 
     return rule
+
+
+def _channels_last(image: Meta) -> bool:
+    """Whether results are laid out with the channels next to each other; declines where one channel leaves it open."""
+    need(is_row_major(image) or image.size[1] != 1)
+    return suggests_channels_last(image)
+
+
+def _image(size: tuple[int, ...], dtype: torch.dtype, last: bool) -> Fresh:
+    return Fresh(size, dtype, channels_last(size) if last else None)
 
 
 def _windows(sizes: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> tuple[int, ...]:
@@ -113,13 +134,13 @@ def _cdist(x1: Meta, x2: Meta, p: float = 2.0, compute_mode: str = "") -> Fresh:
 def _max_pool2d(
     input: Meta, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> Fresh:
-    need(ceil_mode is False and len(input.size) == 4 and is_row_major(input))
+    need(ceil_mode is False and len(input.size) == 4)
     kernel = _each(kernel_size, 2, 1)
     pads = _each(padding, 2, 0)
     need(all(pad <= k // 2 for pad, k in zip(pads, kernel, strict=True)))
     steps = kernel if stride is None or stride in ([], ()) else _each(stride, 2, 1)
     space = _windows(input.size[2:], kernel, steps, pads, _each(dilation, 2, 1))
-    return Fresh((*input.size[:2], *space), _floats(input))
+    return _image((*input.size[:2], *space), _floats(input), _channels_last(input))
 
 
 def _avg_pool2d(input: Meta, kernel_size: Any, stride: Any = None, padding: Any = 0) -> Fresh:
@@ -135,19 +156,42 @@ def _interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Fresh:
-    need(scale_factor is None and not recompute_scale_factor and antialias is False and is_row_major(input))
+    need((size is None) != (scale_factor is None) and type(antialias) is bool)
     need(_RANKS.get(mode) == len(input.size) and (align_corners is None or not mode.startswith("nearest")))
-    sizes = tuple(size) if type(size) in (tuple, list, torch.Size) else (size,) * (len(input.size) - 2)
-    need(len(sizes) == len(input.size) - 2 and all(number > 0 for number in (*input.size, *sizes)))
-    return Fresh((*input.size[:2], *sizes), _floats(input))
+    need(not antialias or mode in ("bilinear", "bicubic"))
+    space = input.size[2:]
+    if scale_factor is None:
+        sizes = tuple(size) if type(size) in (tuple, list, torch.Size) else (size,) * len(space)
+        need(not recompute_scale_factor)
+    else:
+        factors = tuple(scale_factor) if type(scale_factor) in (tuple, list) else (scale_factor,) * len(space)
+        sizes = tuple(map(_scaled, space, factors))
+    need(len(sizes) == len(space) and all(number > 0 for number in (*input.size, *sizes)))
+    need(len(input.size) == 4 or is_row_major(input))
+    return _image((*input.size[:2], *sizes), _floats(input), _channels_last(input))
+
+
+def _scaled(size: int, factor: float) -> int:
+    """A size times a power of two: the product of floats is exact."""
+    need(type(factor) in (int, float) and factor > 0)
+    if factor == int(factor):
+        return size * int(factor)
+    parts = 1 / factor
+    need(parts == int(parts) and int(parts) & (int(parts) - 1) == 0)
+    return size // int(parts)
 
 
 _RANKS = {"nearest": 4, "nearest-exact": 4, "bilinear": 4, "bicubic": 4, "linear": 3}  # by mode
 
 
 def _adaptive_avg_pool2d(input: Meta, output_size: Any) -> Fresh:
-    need(len(input.size) == 4 and is_row_major(input))
-    return Fresh((*input.size[:2], *_each(output_size, 2, 1)), _floats(input))
+    need(len(input.size) == 4)
+    return _image((*input.size[:2], *_each(output_size, 2, 1)), _floats(input), _channels_last(input))
+
+
+def _adaptive_avg_pool1d(input: Meta, output_size: Any) -> Fresh:
+    need(len(input.size) == 3 and is_row_major(input))
+    return Fresh((*input.size[:2], *_each(output_size, 1, 1)), _floats(input))
 
 
 def _batch_norm(
@@ -162,18 +206,21 @@ def _batch_norm(
 ) -> Fresh:
     need(type(training) is bool and type(momentum) is float and type(eps) is float and eps > 0)
     dtype = _floats(input, running_mean, running_var, weight, bias)
-    need(1 < len(input.size) < 6 and is_row_major(input))
+    need(1 < len(input.size) < 6 and (is_row_major(input) or len(input.size) == 4))
     need((running_mean is None) == (running_var is None) and (training or running_mean is not None))
     need(all(m is None or tuple(m.size) == (input.size[1],) for m in (running_mean, running_var, weight, bias)))
     need(all(m is None or not m.requires_grad for m in (running_mean, running_var)))
     need(not training or math.prod(input.size) > input.size[1])
-    return Fresh(tuple(input.size), dtype, mutated=(1, 2) if training and running_mean is not None else ())
+    last = _channels_last(input)
+    need(not last or input.size[2] != 1 or input.size[3] != 1)
+    stride = channels_last(input.size) if last else None
+    return Fresh(tuple(input.size), dtype, stride, mutated=(1, 2) if training and running_mean is not None else ())
 
 
 def _layer_norm(
     input: Meta, normalized_shape: Any, weight: Meta | None = None, bias: Meta | None = None, eps: float = 1e-5
 ) -> Fresh:
-    need(type(eps) is float and is_row_major(input))
+    need(type(eps) is float)
     inner = tuple(normalized_shape)
     need(inner and tuple(input.size[-len(inner) :]) == inner)
     need(all(m is None or (tuple(m.size) == inner and is_row_major(m)) for m in (weight, bias)))
@@ -184,14 +231,15 @@ def _group_norm(
     input: Meta, num_groups: int, weight: Meta | None = None, bias: Meta | None = None, eps: float = 1e-5
 ) -> Fresh:
     need(type(eps) is float and type(num_groups) is int and num_groups > 0)
-    need(len(input.size) > 2 and is_row_major(input) and input.size[1] % num_groups == 0)
+    need(len(input.size) > 2 and input.size[1] % num_groups == 0)
+    need(is_row_major(input) or len(input.size) == 4)
     need(input.size[0] * math.prod(input.size) > input.size[0] * input.size[1] * input.size[0])
     need(all(m is None or tuple(m.size) == (input.size[1],) for m in (weight, bias)))
-    return Fresh(tuple(input.size), _floats(input, weight, bias))
+    return _image(tuple(input.size), _floats(input, weight, bias), _channels_last(input))
 
 
 def _softmax(input: Meta, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None) -> Fresh:
-    need(type(dim) is int and is_row_major(input))
+    need(type(dim) is int)
     assert dim is not None
     need(-len(input.size) <= dim < len(input.size) and input.dtype in FLOATS)
     need(dtype is None or dtype in FLOATS)
@@ -251,7 +299,7 @@ def _attention(
     need(len(query.size) == len(key.size) == len(value.size) == 4 and key.size == value.size)
     batch, heads, length, width = query.size
     need(key.size[0] == batch and key.size[3] == width)
-    need((key.size[1] == heads or (enable_gqa and heads % key.size[1] == 0)) and is_definite(query))
+    need((key.size[1] == heads or (enable_gqa and heads % key.size[1] == 0)) and (is_definite(query) or is_dense(query)))
     need(all(meta.stride[3] == 1 for meta in (query, key, value)))
     if attn_mask is not None:
         need(not is_causal and len(attn_mask.size) == 4)
@@ -276,6 +324,7 @@ register(_convolution(2), [torch.conv2d])
 register(_max_pool2d, [torch.max_pool2d])
 register(_avg_pool2d, [torch._C._nn.avg_pool2d])
 register(_adaptive_avg_pool2d, [F.adaptive_avg_pool2d])
+register(_adaptive_avg_pool1d, [F.adaptive_avg_pool1d])
 register(_cdist, [torch.cdist])
 register(_interpolate, [F.interpolate])
 register(_batch_norm, [F.batch_norm])

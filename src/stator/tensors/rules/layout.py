@@ -62,6 +62,26 @@ def is_dense(meta: Meta) -> bool:
     return True
 
 
+def suggests_channels_last(meta: Meta) -> bool:
+    """Whether operations on images take the channels to lie next to each other, and lay out their results so; sizes
+    are not zero."""
+    rank = len(meta.size)
+    if rank not in (4, 5) or is_row_major(meta) or meta.stride[1] == 0:
+        return False
+    least: Any = 0
+    for dim in (1, *range(rank - 1, 1, -1), 0):
+        if meta.stride[dim] < least or (dim == 0 and least == meta.stride[1]):
+            return False
+        least = meta.stride[dim] * meta.size[dim]
+    return True
+
+
+def channels_last(size: Sequence[int]) -> Sizes:
+    """Strides of a freshly made tensor whose channels lie next to each other."""
+    moved = row_major((size[0], *size[2:], size[1]))
+    return (moved[0], moved[-1], *moved[1:-1])
+
+
 def broadcast(sizes: Sequence[Sequence[int]]) -> Sizes | None:
     """The common size of operands; None when they do not fit."""
     rank = max(map(len, sizes), default=0)
