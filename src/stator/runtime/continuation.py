@@ -178,6 +178,7 @@ class Continuation:
         self.pieces = pieces
         self.code = code  # of the outermost frame
         self.start: Start | None = None
+        self.gives_text = False  # the instruction made a string of values
 
     def build(self, values: Sequence[Any]) -> tuple[FunctionType, tuple[Any, ...]]:
         """The outermost function and its argument."""
@@ -298,6 +299,7 @@ class Break:
         if inner.handler is None or unit != inner.handler.target:
             following = units(inner.code)[inner.unit][2]
             made.start = Start(inner.code, unit, layout, unit if unit == following else inner.unit)
+            made.gives_text = units(inner.code)[inner.unit][0] in GIVE_TEXT
         return made
 
 
@@ -317,4 +319,5 @@ def break_place(places: Sequence[Place]) -> Place | None:
 
 
 MOST_FRAMES = 24  # that go on behind one break: under deep recursion each break would carry more of them than the last
+GIVE_TEXT = frozenset({"FORMAT_VALUE", "BUILD_STRING"})
 OPTIMIZED = 1  # a flag of code objects: locals live in slots

@@ -24,10 +24,12 @@ ITEMS = frozenset({ITEM, KEY, SEQ, KEYAT, ITERAT})
 class Learned:
     """Lessons of one session, kept for as long as it lives; with a profile also those of earlier processes, by name."""
 
-    def __init__(self, function: Any = None, numbers: bool = False) -> None:
+    def __init__(self, function: Any = None, numbers: bool = False, most_texts: int = 6) -> None:
         self.lessons: set[Lesson] = set()
         self.light: set[Path] = set()  # containers whose contents kept changing: to be read item by item
         self.whole: set[Path] = set()  # containers and iterators that cannot be
+        self.texts: dict[Path, set[str]] = {}  # strings seen at one place; too many, and they say nothing any more
+        self.most_texts = most_texts
         self.guesses = Guesses(self, numbers)
         self.name = name_of(function)
 
@@ -78,10 +80,19 @@ class Learned:
             except Missing:
                 continue
             found = {(path, kind, detail) for kind, detail in rule(key, value)}
+            if type(key) is type(value) is str and key != value:
+                self.read(path, key, value)
             self.lessons |= found
             self.guesses.note(found, key, value)
         if (profile := current()) is not None and self.lessons and self.name:
             profile.add(self.name, {_named(lesson) for lesson in self.lessons})
+
+    def read(self, path: Path, *texts: str) -> None:
+        """Different strings at one place: from some number on CPython looks at them, whatever they are."""
+        seen = self.texts.setdefault(path, set())
+        seen.update(texts)
+        if len(seen) > self.most_texts:
+            self.lessons.add((path, "text", 0))
 
 
 def _named(lesson: Lesson) -> Name:

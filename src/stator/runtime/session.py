@@ -17,6 +17,7 @@ from stator.control.breaking import breaks_are_errors
 from stator.control.stance import may_compile
 from stator.errors import Again, ConstraintViolation, RecompileLimit, StatorError, Unsupported
 from stator.eval.machine import Place
+from stator.guards import path as paths
 from stator.guards.guardset import Failure
 from stator.options import Options
 from stator.report import events
@@ -30,6 +31,7 @@ from stator.runtime.tracebacks import OWN_FILES
 MOST_CAPTURES = 32  # times the recompile limit, counting entries that were dropped since
 MOST_PLACES = 4  # tries to find a place for a break at which everything can be rebuilt
 UNBROKEN = {"interpreter-watched": True, "long-run": False}  # CPython runs the call; whether also all frames below it
+MOST_TEXTS = 2  # different strings that become constants at one place behind a break
 MOST_WAYS = 4  # entries that pass a call on to other ones, one after the other
 _log = logging.getLogger(__name__)
 SESSIONS: WeakValueDictionary[int, Session] = WeakValueDictionary()  # by address
@@ -72,7 +74,11 @@ class Cache:
         self.given_up = False  # too many of them: CPython runs what no entry fits
         self.worthwhile = False  # whether there was something to compile
         self.warned = False
-        self.learned = Learned(function, self.guesses_numbers)
+        self.learned = self.new_learned()
+
+    def new_learned(self) -> Learned:
+        """Nothing learned so far."""
+        return Learned(self.function, self.guesses_numbers)
 
     def reset(self) -> None:
         """Forget all entries."""
@@ -80,7 +86,7 @@ class Cache:
         self.entries.clear()
         self.captures = 0
         self.given_up = self.warned = self.worthwhile = False
-        self.learned = Learned(self.function, self.guesses_numbers)
+        self.learned = self.new_learned()
 
     def sweep(self) -> None:
         """Drop entries whose guarded objects died; not while somebody captures, who does it too."""
@@ -337,8 +343,14 @@ class ResumedCache(Cache):
     ways = MOST_WAYS
 
     def __init__(self, session: Session, continuation: Continuation) -> None:
-        super().__init__(session, continuation.run)
         self.continuation = continuation
+        super().__init__(session, continuation.run)
+
+    def new_learned(self) -> Learned:
+        learned = Learned(self.function, self.guesses_numbers, MOST_TEXTS)
+        if self.continuation.gives_text:  # made of values: another one each time
+            learned.lessons.add((paths.arg(0), "text", 0))
+        return learned
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Call:
         return ResumedCall(self.continuation, args)

@@ -133,9 +133,7 @@ class Scope:
 
     def __enter__(self) -> Scope:
         self.state = read_state()
-        self.autocast = [(d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in _AUTOCAST_DEVICES]
-        self.cache = torch.is_autocast_cache_enabled()
-        self.nesting = _nesting()
+        self.autocast, self.left = Casting.read(), Casting.read()
         self.guards: list[InferenceGuard] = []
         self.settings = _settings.start, _settings.now, _settings.late
         self.condition: Any = None  # on settings, known at the end
@@ -166,14 +164,8 @@ class Scope:
     def __exit__(self, *exc: object) -> None:
         for guard in reversed(self.guards):
             guard.leave()
-        for device, enabled, dtype in self.autocast:
-            torch.set_autocast_enabled(device, enabled)
-            torch.set_autocast_dtype(device, dtype)
-        torch.set_autocast_cache_enabled(self.cache)
-        while _nesting() > self.nesting:
-            torch.autocast_decrement_nesting()
-        while _nesting() < self.nesting:
-            torch.autocast_increment_nesting()
+        self.left = Casting.read()
+        self.autocast.restore(self.left)
         torch._C._set_grad_enabled(self.state.grad)
         if torch.get_default_dtype() is not self.state.dtype:
             torch.set_default_dtype(self.state.dtype)
@@ -189,11 +181,46 @@ def _nesting() -> int:
     return int(torch.autocast_decrement_nesting())
 
 
-def state_effects(start: State, end: State) -> list[tuple[Any, tuple[Any, ...]]]:
+class Casting(NamedTuple):
+    """All that autocast has set, also where it is off."""
+
+    rows: Autocast
+    cache: bool
+    nesting: int
+
+    @classmethod
+    def read(cls) -> Casting:
+        rows = tuple((d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in _AUTOCAST_DEVICES)
+        return cls(rows, torch.is_autocast_cache_enabled(), _nesting())
+
+    def restore(self, now: Casting) -> None:
+        for function, arguments in self.calls(now):
+            if function is not torch.clear_autocast_cache:
+                function(*arguments)
+
+    def calls(self, now: Casting) -> list[tuple[Any, tuple[Any, ...]]]:
+        """What brings torch here from what it has now; outside of all blocks nothing is kept."""
+        calls: list[tuple[Any, tuple[Any, ...]]] = []
+        for (device, enabled, dtype), before in zip(self.rows, now.rows, strict=True):
+            if enabled != before[1]:
+                calls.append((torch.set_autocast_enabled, (device, enabled)))
+            if dtype != before[2]:
+                calls.append((torch.set_autocast_dtype, (device, dtype)))
+        if self.cache != now.cache:
+            calls.append((torch.set_autocast_cache_enabled, (self.cache,)))
+        deeper = self.nesting - now.nesting
+        nest = torch.autocast_increment_nesting if deeper > 0 else torch.autocast_decrement_nesting
+        calls += [(nest, ())] * abs(deeper)
+        if deeper < 0 and not self.nesting:
+            calls.append((torch.clear_autocast_cache, ()))
+        return calls
+
+
+def state_effects(scope: Scope, start: State, end: State) -> list[tuple[Any, tuple[Any, ...]]]:
     """Calls that bring torch from one state into another, after a program that leaves it changed."""
-    if end._replace(grad=start.grad, settings=None, dtype=start.dtype) != start:
+    if end._replace(grad=start.grad, settings=None, dtype=start.dtype, autocast=start.autocast) != start:
         raise UnsupportedState("torch", "a context of torch is still open at the end")
-    calls: list[tuple[Any, tuple[Any, ...]]] = []
+    calls = scope.left.calls(scope.autocast)
     if end.grad != start.grad:
         calls.append((torch._C._set_grad_enabled, (end.grad,)))
     if end.dtype != start.dtype:

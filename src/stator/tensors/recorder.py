@@ -633,7 +633,7 @@ class Recorder:
 
     def state_effects(self) -> list[tuple[Any, tuple[Any, ...]]]:
         """Calls to make after the graph: the torch state that the program left changed; known once it has ended."""
-        return state_effects(self.state.start, self._left)
+        return state_effects(self.scope, self.state.start, self._left)
 
     def finish(self, outputs: Any) -> fx.GraphModule:
         """Closes the graph with these traced tensors as outputs, and cleans it up."""

@@ -13,10 +13,11 @@ import threading
 import types
 import weakref
 from collections import OrderedDict, defaultdict, deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from stator import _frames
 from stator._frames import UNBOUND
+from stator.errors import unsupported
 from stator.guards.check import ALIVE, CODE_IS, EQ, IS, KEYS, LEN, TYPE_IS
 from stator.world import ambient
 from stator.world.exceptions import enter_exception, enter_traceback, exception_fields
@@ -32,6 +33,13 @@ if TYPE_CHECKING:
 def constant(world: World, obj: Any, path: Path) -> Any:
     world.guards.add(path, EQ, obj, world.origin())
     return obj
+
+
+def enter_text(world: World, obj: str, path: Path) -> str:
+    """A string: a constant, unless it is another one all the time; CPython does what looks at such a one."""
+    if (path, "text", 0) in world.varying:
+        raise unsupported("outside-type", "another string all the time", type="str")
+    return cast(str, constant(world, obj, path))
 
 
 def singleton(world: World, obj: Any, path: Path) -> Any:
@@ -268,6 +276,8 @@ VALUES: dict[type, Any] = {
 
 def enter_random(world: World, obj: Any, path: Path) -> Any:
     """A random generator: a copy in the same state, which is guarded; its final state is put back."""
+    if not world.patient:  # it is in another state on every call
+        raise unsupported("native-impure", "the next random number", function="random")
     cls = type(obj)
     world.guards.add(path, TYPE_IS, cls, world.origin())
     if _frames.is_heap_type(cls):
@@ -436,6 +446,7 @@ IMPORTERS: dict[int, Importer] = by_identity(
     {
         **dict.fromkeys(CONSTANT_TYPES, constant),
         **dict.fromkeys(SINGLETON_TYPES, singleton),
+        str: enter_text,
         range: constant,
         **ITERATOR_ROWS,
         tuple: enter_tuple,
