@@ -19,6 +19,7 @@ from stator.frame import Frame, Raised
 from stator.graph.source import compile_source
 from stator.native.rows import standin
 from stator.runtime.footprint import Footprint
+from stator.runtime.transformed_function import call_within, in_transform
 from stator.tensors.attach import DIRTY, INPUT, MADE, Failure, Gradients, Pattern, Result, Tie, record_tie
 from stator.tensors.modes import Scope
 from stator.tensors.subgraph import SubGraph, contiguous
@@ -297,7 +298,10 @@ def stand_apply(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any
     """`MyFunction.apply(...)`."""
     if kwargs or not args or not isinstance(args[0], type) or not issubclass(args[0], Function):
         raise host.refuse("autograd", "Function.apply with keyword arguments", function="Function.apply")
-    return Application(host, f, args[0], args[1:]).run()
+    application = Application(host, f, args[0], args[1:])
+    if in_transform(host.recorder):
+        return call_within(host, f, args[0], args[1:], application.run)
+    return application.run()
 
 
 def refuse(obj: Any, solid: Any, heap: Heap) -> Plan:
