@@ -6,22 +6,27 @@ anything but its context: it runs later, or never, or twice.
 
 from __future__ import annotations
 
-import sys
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction, once_differentiable
 
+from stator.emit.plan import CannotRebuild, Heap, Plan
+from stator.emit.recipes import register_whole
 from stator.frame import Frame, Raised
 from stator.graph.source import compile_source
 from stator.native.rows import standin
 from stator.runtime.footprint import Footprint
-from stator.tensors.attach import DIRTY, INPUT, MADE, Gradients, Result, Tie, record_tie
+from stator.runtime.transformed_function import call_within, in_transform
+from stator.tensors.attach import DIRTY, INPUT, MADE, Failure, Gradients, Pattern, Result, Tie, record_tie
 from stator.tensors.modes import Scope
 from stator.tensors.subgraph import SubGraph, contiguous
 from stator.tensors.traced import TracedTensor
 
 ONCE = once_differentiable(lambda ctx: None).__code__
+MOST_ABSENT = 3  # results whose gradients may each be None: backward is captured for every combination
 
 
 class Context(FunctionCtx):
@@ -57,8 +62,6 @@ class Application:
             outputs = self.tie(outputs)
         else:
             outputs = [self.untied(output) for output in outputs]
-        if sys.getrefcount(self.ctx) > 2:
-            raise self.decline("somebody keeps its context")
         return tuple(outputs) if isinstance(raw, tuple) else outputs[0]
 
     def forward(self) -> Any:
@@ -128,7 +131,8 @@ class Application:
         results = [self.result(tensor, inputs, made) for tensor in tensors]
         backward = Backward(self, outputs)
         saved_nodes = [tensor._node for tensor in saved]
-        taken = dict.fromkeys([*backward.plain.taken, *(backward.second.taken if backward.second else ())])
+        graphs = [*backward.plain.values(), *backward.second.values()]
+        taken = dict.fromkeys(node for graph in graphs for node in graph.taken)
         rest = [node for node in taken if node not in saved_nodes]
         values = [*saved_nodes, *rest]
         function = Tie(
@@ -137,8 +141,9 @@ class Application:
             differentiable=tuple(result.differentiable for result in results),
             materialize=self.materialize,
             once=backward.once,
-            plain=backward.plain.ordered(values),
-            second=backward.second.ordered(values) if backward.second else None,
+            plain={pattern: graph.ordered(values) for pattern, graph in backward.plain.items()},
+            second={pattern: graph.ordered(values) for pattern, graph in backward.second.items()},
+            inputs=len(inputs),
             clears=bool(getattr(self.cls, "clear_saved_tensors_on_access", False)),
         )
         found = iter(record_tie(self.host.recorder, function, inputs, made, (saved_nodes, rest), results))
@@ -152,8 +157,8 @@ class Application:
         if any(self.place(one) is None or all(one is not tensor for tensor in tensors) for one in dirty):
             raise self.decline("a tensor marked dirty is no argument or no result")
         self.materialize = bool(self.ctx.__dict__.get("materialize_grads", True))
-        if not self.materialize and len(tensors) > 1:
-            raise self.decline("gradients that may be None")
+        if not self.materialize and sum(map(self.differentiable, tensors)) > MOST_ABSENT:
+            raise self.decline("many gradients that may be None")
         saved = [tensor for tensor in self.marked("to_save") if tensor is not None]
         if not all(map(is_traced, saved)):
             raise self.decline("it saves something that is no tensor")
@@ -193,21 +198,53 @@ class Backward:
         if self.once:
             backward = application.host.load_attr(application.f, backward, "__wrapped__")
         self.function, self.outputs = backward, outputs
-        recorder, attributes = application.host.recorder, application.ctx.__dict__
-        before, switches = dict(attributes), recorder.switches
-        self.plain = self.graph(False)
-        self.second: Gradients | None = self.plain
-        if recorder.switches != switches and not self.once:
-            attributes.clear()
-            attributes.update(before)
-            self.second = None if recorder.sub is not None else self.graph(True)
+        self.attributes = application.ctx.__dict__
+        self.before = dict(self.attributes)
+        self.plain: dict[Pattern, Gradients | Failure] = {}
+        self.second: dict[Pattern, Gradients | Failure] = {}  # empty: not compiled
+        for pattern in self.patterns():
+            self.capture(pattern)
 
-    def graph(self, grad_mode: bool) -> Gradients:
+    def patterns(self) -> list[Pattern]:
+        """By tensor among the results: whether there is a gradient for it."""
+        application = self.application
+        tensors = [output for output in self.outputs if is_traced(output)]
+        if application.materialize:
+            return [(True,) * len(tensors)]
+        choices = [(True, False) if application.differentiable(tensor) else (False,) for tensor in tensors]
+        return [pattern for pattern in itertools.product(*choices) if any(pattern)]
+
+    def capture(self, pattern: Pattern) -> None:
+        recorder = self.application.host.recorder
+        switches = recorder.switches
+        self.plain[pattern] = self.attempt(False, pattern)
+        if recorder.switches == switches or self.once:
+            self.second[pattern] = self.plain[pattern]
+        elif recorder.sub is None:
+            self.second[pattern] = self.attempt(True, pattern)
+
+    def attempt(self, grad_mode: bool, pattern: Pattern) -> Gradients | Failure:
+        """Backward as a graph. Where it fails for want of a gradient, it will when there is none."""
+        self.attributes.clear()
+        self.attributes.update(self.before)
+        try:
+            return self.graph(grad_mode, pattern)
+        except Raised:
+            error, self.application.f.error = self.application.f.error, None
+            if all(pattern):
+                raise self.application.decline(f"backward raised {type(error).__name__}") from None
+            return Failure(type(error), error.args)
+
+    def graph(self, grad_mode: bool, pattern: Pattern) -> Gradients:
         """Backward as a graph."""
+        given_grads = iter(pattern)
         with Scope() as scope:
             scope.calm(grad_mode)
             with SubGraph(self.application.host.recorder) as sub:
-                grads = [self.gradient(sub, output, grad_mode) for output in self.outputs]
+                grads = [
+                    self.gradient(sub, output, grad_mode) if is_traced(output) and next(given_grads) else None
+                    for output in self.outputs
+                ]
                 given, results = self.sort(self.call(grads))
                 taken = sub.finish(results)
         written = tuple(grad._storage in sub.written for grad in grads if grad is not None)
@@ -215,24 +252,19 @@ class Backward:
 
     def gradient(self, sub: SubGraph, output: Any, requires_grad: bool) -> Any:
         """The stand-in for the gradient of a result."""
-        if not is_traced(output):
-            return None
         meta = contiguous(self.application.host.recorder, output._meta)
         return sub.input("grad", meta.with_autograd(requires_grad, not requires_grad))
 
-    def call(self, grads: list[Any]) -> Any:
+    def call(self, grads: Sequence[Any]) -> Any:
         """What backward gives; it must leave everything but its context alone."""
         application, backward = self.application, self.function
         host, ctx = application.host, application.ctx
         footprint = Footprint(host, [*ctx.__dict__.values(), *(getattr(backward, "__closure__", None) or ())])
         try:
-            found = host.call(application.f, backward, [ctx, *grads], None)
-        except Raised:
-            error, application.f.error = application.f.error, None
-            raise application.decline(f"backward raised {type(error).__name__}") from None
-        if footprint.changed():
-            raise application.decline("backward changes something outside of it")
-        return found
+            return host.call(application.f, backward, [ctx, *grads], None)
+        finally:
+            if footprint.changed():
+                raise application.decline("backward changes something outside of it")
 
     def sort(self, found: Any) -> tuple[tuple[int | None, ...], list[Any]]:
         """Where the gradient of each tensor argument is among the results of the graph, and these."""
@@ -266,4 +298,14 @@ def stand_apply(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any
     """`MyFunction.apply(...)`."""
     if kwargs or not args or not isinstance(args[0], type) or not issubclass(args[0], Function):
         raise host.refuse("autograd", "Function.apply with keyword arguments", function="Function.apply")
-    return Application(host, f, args[0], args[1:]).run()
+    application = Application(host, f, args[0], args[1:])
+    if in_transform(host.recorder):
+        return call_within(host, f, args[0], args[1:], application.run)
+    return application.run()
+
+
+def refuse(obj: Any, solid: Any, heap: Heap) -> Plan:
+    raise CannotRebuild(obj, "the context of an autograd function belongs to torch")
+
+
+register_whole(Context, refuse)

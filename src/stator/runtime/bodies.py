@@ -82,7 +82,7 @@ def tensors_of(leaves: Sequence[Any]) -> list[TracedTensor]:
 
 def capture(
     host: Any, f: Frame, name: str, function: Any, args: Sequence[Any], kwargs: dict[str, Any], inner: Inner,
-    gathers: bool = False,
+    gathers: bool = False, transformed: bool = False,
 ) -> Captured:  # fmt: skip
     """Runs a function under the interpreter on tensors of its own, and keeps what it did as a graph."""
     leaves, spec = flatten(host, (tuple(args), kwargs), name)
@@ -90,6 +90,7 @@ def capture(
     footprint = Footprint(host, roots(function, leaves))
     with SubGraph(recorder) as sub:
         sub.gathers = gathers
+        sub.transformed |= transformed
         sub.why = f"{name}: a write to a tensor that the function did not make"
         given = [own(sub, i, leaf, inner) if type(leaf) is TracedTensor else leaf for i, leaf in enumerate(leaves)]
         inside_args, inside_kwargs = tree_unflatten(given, spec)

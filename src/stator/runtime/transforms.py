@@ -41,7 +41,7 @@ def call_vmap(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[
     def call(body: Any, args: Any, named: Any) -> Any:
         return batching.vmap_impl(body, in_dims, out_dims, randomness, chunk_size, *args, **named)
 
-    captured = capture(host, f, "vmap", func, args, named, inner)
+    captured = capture(host, f, "vmap", func, args, named, inner, transformed=True)
     return record(host, "vmap", call, (tuple(args), named), [captured])
 
 
@@ -102,7 +102,7 @@ def capture_recorded(host: Any, f: Frame, name: str, func: Any, args: Any, kwarg
     """Derivatives are taken in grad mode, whatever the mode around them."""
     with Scope():
         torch._C._set_grad_enabled(True)
-        return capture(host, f, name, func, args, kwargs, inner)
+        return capture(host, f, name, func, args, kwargs, inner, transformed=True)
 
 
 @answers_for(eager_transforms.grad_impl, eager_transforms.grad_and_value_impl)
@@ -203,7 +203,7 @@ def call_linearize(host: Any, f: Frame, function: Any, args: list[Any], kwargs: 
     """`linearize(func, *primals)`: the value now, and a function for later."""
     func, primals = args[0], tuple(args[1:])
     flatten(host, primals, "linearize")
-    captured = capture(host, f, "linearize", func, primals, {}, undifferentiated)
+    captured = capture(host, f, "linearize", func, primals, {}, undifferentiated, transformed=True)
     if captured.body.random or kwargs:
         raise host.refuse("higher-order", "linearize of a function that draws random numbers", function="linearize")
     value = record(host, "linearize", lambda body, primals: body(*primals), (primals,), [captured])
@@ -238,5 +238,5 @@ def call_jvp(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[s
     def call(body: Any, primals: Any, tangents: Any) -> Any:
         return function(body, primals, tangents, **names)
 
-    captured = capture(host, f, "jvp", func, primals, {}, undifferentiated)
+    captured = capture(host, f, "jvp", func, primals, {}, undifferentiated, transformed=True)
     return record(host, "jvp", call, (primals, tangents), [captured])

@@ -7,7 +7,7 @@ in eager: results of a function whose backward runs the recorded graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MADE, INPUT, DIRTY = "made", "input", "dirty"
 Tensors = Sequence[Any]
+Pattern = tuple[bool, ...]  # by tensor among the results: whether there is a gradient for it
 
 
 @dataclass
@@ -35,14 +36,31 @@ class Gradients:
     order: tuple[int, ...] = ()  # their places among what is kept for backward
 
     def ordered(self, kept: list[Any]) -> Gradients:
-        self.order = tuple(kept.index(node) for node in self.taken)
-        self.taken = []
-        return self
+        """The same without references to nodes: it outlives the graph around it."""
+        return replace(self, order=tuple(kept.index(node) for node in self.taken), taken=[])
 
     def __call__(self, grads: Tensors, kept: Tensors) -> tuple[Any, ...]:
         plain = [usable(grad, written) for grad, written in zip(grads, self.written, strict=True)]
         found = self.run(*plain, *(kept[place] for place in self.order))
         return tuple(None if place is None else found[place] for place in self.given)
+
+
+@dataclass
+class Failure:
+    """A backward that raises."""
+
+    kind: type[BaseException]
+    args: tuple[Any, ...]
+    taken: tuple[Any, ...] = ()
+
+    def ordered(self, kept: list[Any]) -> Failure:
+        return self
+
+    def __call__(self, grads: Tensors, kept: Tensors) -> tuple[Any, ...]:
+        raise self.kind(*self.args)
+
+
+Variants = dict[Pattern, Gradients | Failure]
 
 
 @dataclass(frozen=True)
@@ -54,8 +72,9 @@ class Tie:
     differentiable: tuple[bool, ...]  # by output
     materialize: bool
     once: bool  # backward cannot be differentiated
-    plain: Gradients
-    second: Gradients | None  # in grad mode, for derivatives of gradients
+    plain: Variants
+    second: Variants  # in grad mode, for derivatives of gradients; those that are missing were not compiled
+    inputs: int  # their number
     clears: bool  # saved tensors are gone once they were read
 
 
@@ -91,13 +110,14 @@ def tied(tie: Tie) -> Callable[..., Any]:
     def backward(ctx: Any, *grads: Any) -> Any:
         kept = [*ctx.saved_tensors, *ctx.rest]
         if all(grad is None for grad in grads):
-            return (None,) * (1 + len(tie.plain.given))
-        graph = tie.second if torch.is_grad_enabled() else tie.plain
+            return (None,) * (1 + tie.inputs)
+        pattern = tuple(grad is not None for grad in grads)
+        graph = (tie.second if torch.is_grad_enabled() else tie.plain).get(pattern)
         if graph is None:
             raise RuntimeError(
                 f"{tie.name}: derivatives of this order are not compiled; exclude it with stator.disable"
             )
-        return None, *graph(grads, kept)
+        return None, *graph([grad for grad in grads if grad is not None], kept)
 
     members = {
         "forward": staticmethod(forward),
