@@ -2,7 +2,7 @@
    when the capture ends was only its copy of the real thing and dies silently. */
 #include "frames.h"
 
-static destructor finalize_slot; /* CPython's slot for classes with __del__, learnt when first met */
+static destructor finalize_slot; /* CPython's slot for classes with __del__; classes below C types may have others */
 static PyObject *del_name;
 static PyObject *discarded; /* set: addresses of objects to die silently whose types have no mark for that */
 
@@ -81,9 +81,6 @@ void stator_watch_finalizer(PyTypeObject *type) {
     if (!type->tp_finalize || !_PyType_Lookup(type, del_name)) {
         return;
     }
-    if (!finalize_slot && type->tp_finalize != finalize_instance) {
-        finalize_slot = type->tp_finalize;
-    }
     if (type->tp_finalize == finalize_slot) {
         type->tp_finalize = finalize_instance;
     }
@@ -94,7 +91,7 @@ void stator_watch_finalizer(PyTypeObject *type) {
 }
 
 void stator_unwatch_finalizer(PyTypeObject *type) {
-    if (finalize_slot && type->tp_finalize == finalize_instance && PyType_IS_GC(type)) { /* others are asked for in `discarded` */
+    if (type->tp_finalize == finalize_instance && PyType_IS_GC(type)) { /* others are asked for in `discarded` */
         type->tp_finalize = finalize_slot;
     }
     if (type->tp_alloc == alloc_finalizable) {
@@ -129,9 +126,13 @@ static PyMethodDef methods[] = {
 int stator_finalizers_ready(PyObject *module) {
     del_name = PyUnicode_InternFromString("__del__");
     discarded = PySet_New(NULL);
-    if (!del_name || !discarded) {
+    PyTypeObject *sample = stator_sample_class("__del__");
+    if (!del_name || !discarded || !sample) {
+        Py_XDECREF(sample);
         return -1;
     }
+    finalize_slot = sample->tp_finalize;
+    Py_DECREF(sample);
     PyGen_Type.tp_finalize = finalize_generator;
     PyCoro_Type.tp_finalize = finalize_generator;
     PyAsyncGen_Type.tp_finalize = finalize_generator;

@@ -65,6 +65,7 @@ int stator_hook_ready(PyObject *module);
 int stator_frame_ready(PyObject *module);
 int stator_note_classes(int change);
 int stator_slots_ready(PyObject *module);
+PyTypeObject *stator_sample_class(const char *method);
 int stator_finalizers_ready(PyObject *module);
 void stator_mark_generator(PyObject *generator);
 void stator_watch_finalizer(PyTypeObject *type);

@@ -3,7 +3,8 @@
 #include "frames.h"
 
 static PyObject *read_callback, *write_callback; /* strong; set once by the package */
-static getattrofunc getattr_hook_slot;           /* CPython's slot for classes with __getattr__, learnt when first met */
+static getattrofunc getattr_hook_slot;           /* CPython's slot for classes with __getattr__ */
+static PyObject *getattr_name;
 static getattrofunc module_read;
 static newfunc type_new;
 
@@ -264,13 +265,8 @@ static PyObject *watch_type(PyObject *module, PyObject *cls) {
     }
     if (type->tp_getattro == PyObject_GenericGetAttr) {
         type->tp_getattro = read_generic;
-    } else if (type->tp_getattro != read_generic && type->tp_getattro != read_with_hook && _PyType_Lookup(type, PyUnicode_InternFromString("__getattr__"))) {
-        if (!getattr_hook_slot) {
-            getattr_hook_slot = type->tp_getattro;
-        }
-        if (type->tp_getattro == getattr_hook_slot) {
-            type->tp_getattro = read_with_hook;
-        }
+    } else if (type->tp_getattro == getattr_hook_slot && _PyType_Lookup(type, getattr_name)) {
+        type->tp_getattro = read_with_hook;
     }
     if (type->tp_setattro == PyObject_GenericSetAttr) {
         type->tp_setattro = write_generic;
@@ -342,10 +338,20 @@ PyMethodDef stator_slots_methods[] = {
     {NULL},
 };
 
+/* A class with one special method, for the slot function that CPython gives to such; a new reference. */
+PyTypeObject *stator_sample_class(const char *method) {
+    return (PyTypeObject *)PyObject_CallFunction((PyObject *)&PyType_Type, "s(){sO}", "sample", method, Py_None);
+}
+
 int stator_slots_ready(PyObject *module) {
-    if (wrappers_ready() < 0) {
+    getattr_name = PyUnicode_InternFromString("__getattr__");
+    PyTypeObject *sample = stator_sample_class("__getattr__");
+    if (!getattr_name || !sample || wrappers_ready() < 0) {
+        Py_XDECREF(sample);
         return -1;
     }
+    getattr_hook_slot = sample->tp_getattro;
+    Py_DECREF(sample);
     module_read = PyModule_Type.tp_getattro;
     PyModule_Type.tp_getattro = read_module;
     type_new = PyType_Type.tp_new;

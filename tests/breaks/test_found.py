@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import os
+import subprocess
 import sys
 import threading
 import weakref
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 import stator
+from stator import _frames
 from stator.eval import forced
 
 FOUND: list[Callable[[], Any]] = []
@@ -259,6 +261,37 @@ def test_finalizers_run_once(setting: str | None) -> None:
         compiled()
         assert sorted(Noisy.log) == ["first", "second"]
         assert Small.dead == 1
+
+
+# Without torch, in a process that has met no class with a finalizer yet.
+FIRST_MET = """
+import ctypes, importlib.machinery, importlib.util, io, sys
+loader = importlib.machinery.ExtensionFileLoader("_frames", sys.argv[1])
+frames = importlib.util.module_from_spec(importlib.util.spec_from_loader("_frames", loader))
+
+class Raw(io.RawIOBase):
+    pass
+
+class Plain:
+    def __del__(self):
+        pass
+
+def finalizer(cls):
+    return ctypes.c_void_p.from_address(id(cls) + 49 * 8).value  # tp_finalize
+
+before = finalizer(Raw), finalizer(Plain)
+frames.watch_type(Raw)  # its finalizer is C code
+frames.watch_type(Plain)
+print(finalizer(Raw) == before[0], finalizer(Plain) == before[1])
+frames.unwatch_type(Plain)
+print(finalizer(Plain) == before[1])
+"""
+
+
+def test_finalizers_of_c_types_change_nothing_for_others() -> None:
+    command = [sys.executable, "-c", FIRST_MET, _frames.__file__]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False", "True"]
 
 
 def here() -> int:
