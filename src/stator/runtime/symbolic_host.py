@@ -351,6 +351,8 @@ def enter_float(world: Any, obj: float, path: Any) -> Any:
     return constant(world, obj, path)
 
 
-READERS.update({id(TracedInt): read_int, id(TracedFloat): read_float, id(TracedBool): read_bool})
+READERS[id(TracedInt)] = read_int
+READERS[id(TracedFloat)] = read_float
+READERS[id(TracedBool)] = read_bool
 WRITERS.update(dict.fromkeys(map(id, STANDS_FOR), write_number))
 IMPORTERS.update({id(int): enter_int, id(float): enter_float})
