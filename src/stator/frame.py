@@ -40,7 +40,7 @@ class Frame(_frames.Frame):
     """A CPython frame plus the evaluation stack; created by the hook."""
 
     __slots__ = (
-        "called", "direct", "info", "kwnames", "locals", "path", "result",
+        "called", "direct", "finish", "info", "kept", "kwnames", "locals", "passes", "path", "result",
         "stack", "started", "steps", "tail", "world",
     )  # fmt: skip
 
@@ -56,6 +56,9 @@ class Frame(_frames.Frame):
     direct: bool  # started by an instruction of the frame below whose result is this frame's result
     tail: int  # the unit whose instruction passes on the result of the Python function it calls
     called: Any  # that function
+    finish: str | None  # what C does with its result (`code/finishing.py`); "": what the instruction does, after a look
+    kept: tuple[Any, ...]  # what C needs for that, besides
+    passes: bool  # nothing looks at the result of this direct frame on its way
 
 
 def throw(frame: Frame, error: BaseException) -> Any:

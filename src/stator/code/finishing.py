@@ -1,4 +1,4 @@
-"""What an instruction still does with the result of the method that it called: `__add__`, `__setitem__`, a setter.
+"""What an instruction still does with the result of the method that it called: `__add__`, `__init__`, a setter.
 
 A break inside such a method goes on in it, and then in the caller with the rest of the instruction.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dis
 import operator
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +21,9 @@ class Finish(NamedTuple):
 
     replaced: int  # values still on the stack that the result replaces
     emit: Callable[[Any, int, Place], None]  # assembler, argument, place: behind the call that pushed the result
+    catches: type[BaseException] | None = None  # an exception that is an answer too
+    dropped: int = 0  # values that it takes from the stack
+    jumps: bool = False  # and then the instruction jumps
 
 
 def nothing(asm: Any, arg: int, place: Place) -> None:
@@ -28,6 +32,91 @@ def nothing(asm: Any, arg: int, place: Place) -> None:
 
 def discard(asm: Any, arg: int, place: Place) -> None:
     asm.emit("POP_TOP", 0, place)
+
+
+def helped(helper: Callable[[Any], Any]) -> Callable[[Any, int, Place], None]:
+    """The result is what a function makes of it."""
+
+    def emit(asm: Any, arg: int, place: Place) -> None:
+        asm.emit("PUSH_NULL", 0, place)
+        asm.emit("SWAP", 2, place)
+        asm.emit("LOAD_CONST", constant(asm, helper), place)
+        asm.emit("SWAP", 2, place)
+        asm.emit("PRECALL", 1, place)
+        asm.emit("CALL", 1, place)
+
+    return emit
+
+
+def length(result: Any) -> int:
+    found = operator.index(result)
+    if found < 0:
+        raise ValueError("__len__() should return >= 0")
+    if found > sys.maxsize:
+        raise OverflowError("cannot fit 'int' into an index-sized integer")
+    return found
+
+
+def truth(result: Any) -> bool:
+    """What `__bool__` answered."""
+    if type(result) is not bool:
+        raise TypeError(f"__bool__ should return bool, returned {type(result).__name__}")
+    return result
+
+
+def iterator(result: Any) -> Any:
+    if not hasattr(type(result), "__next__"):
+        raise TypeError(f"iter() returned non-iterator of type '{type(result).__name__}'")
+    return result
+
+
+def jump_or_go_on(name: str, pops: bool) -> Callable[[Any, int, Place], None]:
+    """A branch on the result; without `pops` the value that was asked stays where the branch is taken."""
+
+    def emit(asm: Any, arg: int, place: Place) -> None:
+        helped(truth)(asm, arg, place)
+        asm.leaving.append(asm.jump(name, place))
+        if pops:
+            discard(asm, 0, place)
+
+    return emit
+
+
+def negate(asm: Any, arg: int, place: Place) -> None:
+    helped(truth)(asm, arg, place)
+    asm.emit("UNARY_NOT", 0, place)
+
+
+def made(asm: Any, arg: int, place: Place) -> None:
+    """`__init__` has filled the instance below."""
+    asm.emit("COPY", 1, place)
+    jump = asm.jump("POP_JUMP_FORWARD_IF_NONE", place)
+    helped(refuse_result)(asm, arg, place)
+    asm.land(jump, asm.unit)
+    discard(asm, 0, place)
+
+
+def refuse_result(result: Any) -> None:
+    raise TypeError(f"__init__() should return None, not '{type(result).__name__}'")
+
+
+def nothing_comes(asm: Any, arg: int, place: Place) -> None:
+    """`setattr` and its like give None, whatever a setter gives."""
+    discard(asm, 0, place)
+    asm.emit("LOAD_CONST", constant(asm, None), place)
+
+
+def instead(asm: Any, arg: int, place: Place) -> None:
+    """The result takes the place of the default below."""
+    asm.emit("SWAP", 2, place)
+    discard(asm, 0, place)
+
+
+def present(asm: Any, arg: int, place: Place) -> None:
+    """There is a result, so the answer is True and not the one below."""
+    discard(asm, 0, place)
+    discard(asm, 0, place)
+    asm.emit("LOAD_CONST", constant(asm, True), place)
 
 
 def answer(asm: Any, inverted: int, place: Place) -> None:
@@ -138,6 +227,26 @@ FINISHES: dict[str, Finish] = {
     "CONTAINS_OP": Finish(1, answer),
     "BINARY_OP": Finish(0, operated(BINARY.__getitem__)),
     "COMPARE_OP": Finish(0, operated(lambda arg: COMPARE[dis.cmp_op[arg]])),
+    "UNARY_NOT": Finish(1, negate),
+    "POP_JUMP_FORWARD_IF_FALSE": Finish(1, jump_or_go_on("POP_JUMP_FORWARD_IF_FALSE", False)),
+    "POP_JUMP_BACKWARD_IF_FALSE": Finish(1, jump_or_go_on("POP_JUMP_FORWARD_IF_FALSE", False)),
+    "POP_JUMP_FORWARD_IF_TRUE": Finish(1, jump_or_go_on("POP_JUMP_FORWARD_IF_TRUE", False)),
+    "POP_JUMP_BACKWARD_IF_TRUE": Finish(1, jump_or_go_on("POP_JUMP_FORWARD_IF_TRUE", False)),
+    "JUMP_IF_FALSE_OR_POP": Finish(0, jump_or_go_on("POP_JUMP_FORWARD_IF_FALSE", True)),
+    "JUMP_IF_TRUE_OR_POP": Finish(0, jump_or_go_on("POP_JUMP_FORWARD_IF_TRUE", True)),
+    "GET_ITER": Finish(1, helped(iterator)),
+    "FOR_ITER": Finish(0, nothing, StopIteration, 1, True),
+    "BEFORE_WITH": Finish(0, nothing),
+    # Calls of C functions that pass on what a method answers: frames say which (`Frame.finish`).
+    "init": Finish(0, made),
+    "len": Finish(0, helped(length)),
+    "bool": Finish(0, helped(truth)),
+    "iter": Finish(0, helped(iterator)),
+    "setattr": Finish(0, nothing_comes),
+    "getattr": Finish(0, nothing),
+    "getattr or default": Finish(0, instead, AttributeError),
+    "hasattr": Finish(0, present, AttributeError),
+    "next or default": Finish(0, instead, StopIteration),
 }
 
 ask_others._torchdynamo_disable = True  # type: ignore[attr-defined]  # calls methods behind the interpreter's back

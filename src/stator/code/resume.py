@@ -17,14 +17,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import CodeType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stator.code import tables311 as tables
 from stator.code import windows311 as windows
 from stator.code.decode import Protected, exception_table, units
-from stator.code.finishing import FINISHES
+from stator.code.finishing import FINISHES, Finish
+from stator.code.finishing import constant as object_constant
 
-FALL, JUMP, THROW = 0, 1, 2  # edges: THROW + level is the handler in the frame of that level
+FALL, JUMP = 0, 1  # edges; then two for the frame of each level
+
+
+def thrown(level: int) -> int:
+    """The edge to the handler in the frame of a level."""
+    return 2 + 2 * level
+
+
+def caught(level: int) -> int:
+    """The edge of an exception that is an answer for the instruction of that frame, such as StopIteration."""
+    return 3 + 2 * level
+
 
 _CELL_OPS = frozenset({"MAKE_CELL", "LOAD_CLOSURE", "LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLASSDEREF"})
 _FLAGS = 0x04 | 0x08  # *args, **kwargs
@@ -61,6 +73,7 @@ class Assembler:
         self.line = code.co_firstlineno
         self.place: Sequence[int | None] | None = None  # of instructions that do not say
         self.rows: list[tuple[int, int, int, int, bool]] = []
+        self.leaving: list[int] = []  # jumps of the prefix to where the instruction jumps to
 
     @property
     def unit(self) -> int:
@@ -241,30 +254,62 @@ def handler_of(code: CodeType, unit: int) -> Protected | None:
     return next((row for row in exception_table(code) if row.start <= unit < row.end), None)
 
 
-def resumed(code: CodeType, unit: int, layout: Layout, caller: int | None = None) -> tuple[CodeType, int]:
+def resumed(
+    code: CodeType, unit: int, layout: Layout, caller: int | None = None, finish: str | None = None
+) -> tuple[CodeType, int]:
     """The rest of the function from `unit` on, and the length of the prefix in front of the body.
 
     With `layout.calls` the function that came along is called first, at the place and under the handlers of the
-    instruction at `caller`, and its result pushed.
+    instruction at `caller`, and then done what `finish` says.
     """
     asm = Assembler(code)
     unpack(asm, layout)
     row, span = None, (0, 0)
+    jumps: list[tuple[int, int]] = []  # out of the prefix, and the units of the body they lead to
     if layout.calls:
         assert caller is not None
         row, start = handler_of(code, caller), asm.unit
         emit_call(asm, place_of(code, caller))
-        name, arg, _ = units(code)[caller]
-        if name in FINISHES:  # otherwise what is called raises
-            FINISHES[name].emit(asm, arg, place_of(code, caller))
+        name, arg, following = units(code)[caller]
+        rest, returned = FINISHES.get(finish or name, FINISHES["CALL"]), asm.unit  # else what is called raises
+        rest.emit(asm, arg, place_of(code, caller))
+        if rest.catches is not None:
+            jumps.append((asm.jump("JUMP_FORWARD"), unit))
+            asm.rows.append((start, returned, asm.unit, len(layout.stack), False))
+            start = returned
+            emit_catch(asm, rest, place_of(code, caller))
+            jumps.append((asm.jump("JUMP_FORWARD"), jump_target(code, caller) if rest.jumps else following))
+        jumps += [(jump, jump_target(code, caller)) for jump in asm.leaving]
         span = (start, asm.unit)
         asm.go_back()
-    jump = asm.jump("JUMP_FORWARD")
+    jumps.append((asm.jump("JUMP_FORWARD"), unit))
     prefix = asm.unit
-    asm.land(jump, prefix + unit)
+    for jump, target in jumps:
+        asm.land(jump, prefix + target)
     if row is not None:
         asm.rows.append((*span, row.target + prefix, row.depth, row.lasti))
     return asm.finish(depth_of(layout), with_body=True), prefix
+
+
+def jump_target(code: CodeType, unit: int) -> int:
+    name, arg, following = units(code)[unit]
+    return int(tables.ARGUMENTS[name](None, arg, following))
+
+
+def emit_catch(asm: Assembler, rest: Finish, place: Sequence[int | None]) -> None:
+    """An exception that is an answer: no longer one, and what it takes from the stack is gone; others go on."""
+    asm.emit("PUSH_EXC_INFO", 0, place)
+    asm.emit("LOAD_CONST", object_constant(asm, rest.catches), place)
+    asm.emit("CHECK_EXC_MATCH", 0, place)
+    matches = asm.jump("POP_JUMP_FORWARD_IF_TRUE", place)
+    asm.emit("SWAP", 2, place)
+    asm.emit("POP_EXCEPT", 0, place)
+    asm.emit("RERAISE", 0, place)
+    asm.land(matches, asm.unit)
+    asm.emit("POP_TOP", 0, place)
+    asm.emit("POP_EXCEPT", 0, place)
+    for _ in range(rest.dropped):
+        asm.emit("POP_TOP", 0, place)
 
 
 def revived(code: CodeType, unit: int, layout: Layout) -> CodeType:
@@ -383,7 +428,7 @@ def copy_group(asm: Assembler, start: int, end: int) -> None:
         asm.locate(1, place)
 
 
-def shell(code: CodeType, unit: int, layout: Layout, level: int) -> CodeType:
+def shell(code: CodeType, unit: int, layout: Layout, level: int, finish: str | None = None) -> CodeType:
     """Calls the function that came along in place of the instruction at `unit`, and returns what it returns."""
     asm = Assembler(code)
     asm.place = place_of(code, unit)
@@ -392,7 +437,9 @@ def shell(code: CodeType, unit: int, layout: Layout, level: int) -> CodeType:
     emit_call(asm, place_of(code, unit))
     end = asm.unit
     hand_back(asm, layout.handled)
-    catch(asm, start, end, handler_of(code, unit), level, layout.handled)
+    rest = FINISHES.get(finish or units(code)[unit][0])
+    answers = rest.catches if rest is not None else None
+    catch(asm, start, end, handler_of(code, unit), level, layout.handled, answers)
     return asm.finish(depth_of(layout), with_body=False)
 
 
@@ -410,16 +457,26 @@ def hand_back(asm: Assembler, handled: bool) -> None:
     asm.emit("RETURN_VALUE")
 
 
-def catch(asm: Assembler, start: int, end: int, row: Protected | None, level: int, handled: bool) -> None:
-    """An exception in the range becomes a result if the original has a handler for it."""
-    if row is None and not handled:
+def catch(
+    asm: Assembler, start: int, end: int, row: Protected | None, level: int, handled: bool, answers: Any = None
+) -> None:
+    """An exception in the range becomes a result if the original has a handler for it, or is one of the `answers`."""
+    if row is None and not handled and answers is None:
         return
     asm.rows.append((start, end, asm.unit, int(handled), False))
+    if answers is not None:
+        asm.emit("LOAD_CONST", object_constant(asm, answers))
+        asm.emit("CHECK_EXC_MATCH")
+        other = asm.jump("POP_JUMP_FORWARD_IF_FALSE")
+        asm.emit("POP_TOP")
+        leave(asm, 0, caught(level), handled)
+        asm.land(other, asm.unit)
     if row is not None:
-        leave(asm, 1, THROW + level, handled)
+        leave(asm, 1, thrown(level), handled)
         return
-    asm.emit("SWAP", 2)
-    asm.emit("POP_EXCEPT")
+    if handled:
+        asm.emit("SWAP", 2)
+        asm.emit("POP_EXCEPT")
     asm.emit("RERAISE", 0)
 
 

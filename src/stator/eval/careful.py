@@ -79,7 +79,7 @@ def returning(handler: Handler) -> Handler:
 
     def leave(f: Frame, arg: Any) -> int | None:
         value = f.stack[-1]
-        if type(value) is Lazy and not f.direct:
+        if type(value) is Lazy and not f.passes:
             f.stack[-1] = value.force(f.world)
         return handler(f, arg)
 

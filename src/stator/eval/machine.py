@@ -64,15 +64,16 @@ class Stopped(StatorError):
 class Snapshot:
     """The state of one frame that the rest of the program needs."""
 
-    __slots__ = ("code", "function", "globals", "locals", "stack", "unit")
+    __slots__ = ("code", "finish", "function", "globals", "locals", "stack", "unit")
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: Frame, innermost: bool) -> None:
         self.code = frame.code
         self.function = frame.function
         self.globals = frame.globals
         self.unit = frame.lasti
         self.locals = list(frame.locals)
-        self.stack = list(frame.stack)
+        self.stack = list(frame.stack) if innermost else [*frame.stack, *frame.kept]
+        self.finish = frame.finish
 
 
 class Machine:
@@ -128,7 +129,8 @@ class Machine:
         frame.kwnames = ()
         frame.world = self.world
         frame.tail = -1
-        frame.called = None
+        frame.called = frame.finish = None
+        frame.kept = ()
         frame.steps = 0
         frame.started = 0
         frame.path = ()
@@ -145,12 +147,15 @@ class Machine:
         """Whether a break in this frame can go on after it, and a name for the frame that holds in every capture."""
         if outer is None:
             self.world.caller_handles = frame.handled
-            frame.direct = frame.function is self.root and frame.generator is None
+            frame.direct = frame.passes = frame.function is self.root and frame.generator is None
             return
         frame.direct = frame.function is outer.called and frame.generator is None and outer.direct
         if id(frame.globals) in self.world.inside_namespaces:  # what goes on would have the globals of this capture
             frame.direct = False
+        frame.passes = frame.direct and outer.finish is None
         if frame.direct:
+            if outer.finish == "init":
+                outer.kept = (frame.locals[0],)
             outer.called = None
             outer.started += 1
             frame.path = (*outer.path, outer.started)
@@ -204,7 +209,7 @@ def snapshots(frame: Frame | None) -> list[Snapshot]:
     """The running frames, outermost first."""
     found: list[Snapshot] = []
     while frame is not None:
-        found.append(Snapshot(frame))
+        found.append(Snapshot(frame, not found))
         frame = frame.outer
     return found[::-1]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from stator import _frames
 from stator.code.finishing import COMPARED, FORWARD, INPLACE, NUMBERS, PLAIN
+from stator.frame import Frame
 
 SEQUENCES = frozenset({list, tuple, str, bytes, bytearray, collections.deque})  # with operators of their own
 MRO: Any = type.__dict__["__mro__"]
@@ -19,6 +20,16 @@ def method_of(cls: type, name: str) -> Any:
         return None
     found = _frames.type_lookup(cls, name)
     return found if type(found) is FunctionType else None
+
+
+def truth_method(cls: type) -> Any:
+    """What tells whether an object is true."""
+    return method_of(cls, "__bool__")
+
+
+def expect(f: Frame, method: Any, finish: str | None = None, kept: tuple[Any, ...] = ()) -> None:
+    """The frame of this method, if it is started next, is one that the instruction goes on after."""
+    f.called, f.finish, f.kept = method, finish, kept
 
 
 def operator_method(world: Any, function: Any, args: tuple[Any, ...]) -> Any:
@@ -54,6 +65,11 @@ def setter(cls: type, name: str, deletes: bool) -> Any:
         return None if str(hook.__module__).startswith("torch.") else hook
     if hook is not (object.__delattr__ if deletes else object.__setattr__):
         return None
+    return described(cls, name, deletes)
+
+
+def described(cls: type, name: str, deletes: bool) -> Any:
+    """What a property or another descriptor of the class calls to set or delete an attribute."""
     found = _frames.type_lookup(cls, name)
     if type(found) is property:
         found = found.fdel if deletes else found.fset

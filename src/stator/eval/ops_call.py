@@ -18,6 +18,7 @@ SETITEM = operator.setitem
 @op("LOAD_ATTR")
 def load_attr(f: Frame, name: str) -> None:
     f.tail = f.lasti
+    f.finish, f.kept = None, ()
     f.stack[-1] = f.world.read_attr(f, f.stack[-1], name)
     f.called = None
 
@@ -44,6 +45,7 @@ def delete_attr(f: Frame, name: str) -> None:
 
 def store(f: Frame, target: Any, name: str, value: Any) -> None:
     f.called = setter(type(target), name, value is UNBOUND)
+    f.finish, f.kept = None, ()
     f.world.store_attr(f, target, name, value)
     f.called = None
 
@@ -64,6 +66,7 @@ def call(f: Frame, count: int) -> None:
         function, args = first, stack[base + 1 :]
     del stack[base:]
     f.tail = f.lasti
+    f.finish, f.kept = None, ()
     names = f.kwnames
     if names:
         f.kwnames = ()
@@ -92,6 +95,7 @@ def call_function_ex(f: Frame, flags: int) -> None:
     if kwargs and not all(isinstance(name, str) for name in kwargs):
         throw(f, TypeError("keywords must be strings"))
     f.tail = f.lasti
+    f.finish, f.kept = None, ()
     f.stack.append(f.world.call(f, function, list(args), kwargs))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import MethodType
 from typing import Any
 
 from stator import _frames
 from stator._frames import FAILED
 from stator.code.micro import opcode_function
+from stator.eval.methods import method_of
 from stator.eval.opcodes import micro, op, run_micro
 from stator.frame import CALLER_HANDLES, RAISED, RERAISED, UNBOUND, Frame
 
@@ -61,6 +63,13 @@ CALLED: set[type] = set()  # managers made in C whose methods have stand-ins
 @op("BEFORE_WITH")
 def before_with(f: Frame, arg: Any) -> None:
     manager = f.stack[-1]
+    enter, leave = (method_of(type(manager), name) for name in ("__enter__", "__exit__"))
+    if enter is not None and leave is not None and not f.world.is_opaque(manager):
+        f.stack[-1] = MethodType(leave, manager)
+        f.tail = f.lasti
+        f.finish, f.kept = None, ()
+        f.stack.append(f.world.call(f, enter, [manager], None))
+        return
     if not f.world.is_opaque(manager) and type(manager) not in CALLED:
         f.stack.extend(run_micro(f, opcode_function("BEFORE_WITH", 0, 1, 2), 1))
         return

@@ -8,7 +8,7 @@ from typing import Any
 from stator._frames import FAILED
 from stator._frames import native as run_native
 from stator.code.operators import BINARY, COMPARE
-from stator.eval.methods import operator_method
+from stator.eval.methods import expect, method_of, operator_method, truth_method
 from stator.eval.opcodes import op
 from stator.frame import RAISED, RETURN, Frame
 
@@ -18,6 +18,7 @@ UNARY = {"UNARY_POSITIVE": operator.pos, "UNARY_NEGATIVE": operator.neg, "UNARY_
 def operate(f: Frame, function: Any, *args: Any) -> Any:
     """An operator; the first method that it asks may be one of the user's, started for this instruction."""
     f.called = operator_method(f.world, function, args)
+    f.finish, f.kept = None, ()
     result = f.world.operate(f, function, *args)
     f.called = None
     return result
@@ -91,6 +92,8 @@ def truth(f: Frame, value: Any) -> bool:
     if value is None:
         return False
     ask = f.world.truth_of(value)
+    if ask is bool:
+        expect(f, truth_method(type(value)), "")
     result = ask if type(ask) is bool else run_native(ask, value)
     if result is FAILED:
         raise RAISED
@@ -104,12 +107,16 @@ def jump(f: Frame, target: int) -> int:
 
 @op("POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
 def pop_jump_if_false(f: Frame, target: int) -> int | None:
-    return None if truth(f, f.stack.pop()) else target
+    answer = truth(f, f.stack[-1])
+    del f.stack[-1]
+    return None if answer else target
 
 
 @op("POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
 def pop_jump_if_true(f: Frame, target: int) -> int | None:
-    return target if truth(f, f.stack.pop()) else None
+    answer = truth(f, f.stack[-1])
+    del f.stack[-1]
+    return target if answer else None
 
 
 @op("POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE")
@@ -140,6 +147,7 @@ def jump_if_true_or_pop(f: Frame, target: int) -> int | None:
 
 @op("GET_ITER")
 def get_iter(f: Frame, arg: Any) -> None:
+    expect(f, method_of(type(f.stack[-1]), "__iter__"), "")
     f.stack[-1] = f.world.iterate(f, f.stack[-1])
 
 
@@ -147,6 +155,7 @@ def get_iter(f: Frame, arg: Any) -> None:
 def for_iter(f: Frame, target: int) -> int | None:
     if f.world.streams:
         f.world.leave_streams(f.stack[-1:])
+    expect(f, method_of(type(f.stack[-1]), "__next__"))
     value = run_native(next, f.stack[-1], END)
     if value is END:
         del f.stack[-1]

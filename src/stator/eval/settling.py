@@ -264,7 +264,7 @@ def make_cell(f: Frame, slot: int) -> Any:
 
 @careful("RETURN_VALUE")
 def return_value(f: Frame, arg: Any) -> Any:
-    if not f.direct:
+    if not f.passes:
         return DECLINED
     f.result = f.stack.pop()
     return RETURN

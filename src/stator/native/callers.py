@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from stator import _frames
 from stator._frames import FAILED
 from stator._frames import native as run_native
+from stator.eval.methods import described
 from stator.frame import RAISED, Frame
 from stator.native import policy
 from stator.native.held import check_referent
@@ -128,12 +129,41 @@ def decided(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[s
     if decision == "run":
         if host.recorder is not None and host.recorder.has_arrays:
             host.check_arguments(function, args)
-        within = _frames.type_lookup(type(args[0]), "__next__") if function is next and len(args) == 1 else None
-        return call_python(host, f, function, args, kwargs, within)
+        return call_python(host, f, function, args, kwargs, answering(f, function, args) if args else None)
     if decision == "frames":
         return call_framed(host, f, function, args, kwargs)
     name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', function)}"
     raise host.refuse(decision, f"call of {name}", function=name)
+
+
+def answering(f: Frame, function: Any, args: list[Any]) -> Any:
+    """The method whose result a C function passes on, or makes its own of."""
+    name = ANSWERED.get((id(function), len(args)))
+    if name is None:
+        return stored(f, function, args) if function is object.__setattr__ else None
+    method, f.finish = name
+    if function is next and len(args) == 2:
+        f.kept = (args[1],)
+    found = _frames.type_lookup(type(args[0]), method)
+    return found if type(found) is Function else function
+
+
+def stored(f: Frame, function: Any, args: list[Any]) -> Any:
+    """`object.__setattr__` on an object whose class has a property or the like of that name."""
+    whole = len(args) == 3 and type(args[1]) is str and _frames.is_heap_type(type(args[0]))
+    method = described(type(args[0]), args[1], False) if whole else None
+    if method is not None:
+        f.finish = "setattr"
+    return method
+
+
+ANSWERED: dict[tuple[int, int], tuple[str, str | None]] = {
+    (id(next), 1): ("__next__", None),
+    (id(next), 2): ("__next__", "next or default"),
+    (id(len), 1): ("__len__", "len"),
+    (id(bool), 1): ("__bool__", "bool"),
+    (id(iter), 1): ("__iter__", "iter"),
+}
 
 
 def call_descriptor(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
@@ -164,7 +194,9 @@ def call_wrapper(host: Host, f: Frame, function: Any, args: list[Any], kwargs: d
         row = STANDINS.get(type.__dict__.get(function.__name__))
         if row is not None:
             return row(host, f, type.__dict__[function.__name__], [function.__self__, *args], kwargs)
-    return call_python(host, f, function, args, kwargs)
+    plain = function.__name__ == "__setattr__" and type(function).__dict__["__objclass__"].__get__(function) is object
+    within = stored(f, function, [function.__self__, *args]) if plain else None
+    return call_python(host, f, function, args, kwargs, within)
 
 
 def call_class(host: Host, f: Frame, cls: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
@@ -172,8 +204,18 @@ def call_class(host: Host, f: Frame, cls: Any, args: list[Any], kwargs: dict[str
     if _frames.is_heap_type(cls):
         host.type_info(cls)
         check_bases(host, cls)
-        return call_python(host, f, cls, args, kwargs)
+        return call_python(host, f, cls, args, kwargs, initializer(f, cls))
     return decided(host, f, cls, args, kwargs)
+
+
+def initializer(f: Frame, cls: Any) -> Any:
+    """The `__init__` that making an instance ends with, if that is one of the user's."""
+    found = _frames.type_lookup(cls, "__init__")
+    usual = _frames.type_lookup(type(cls), "__call__") is type.__dict__["__call__"]
+    if type(found) is not Function or not found.__code__.co_argcount or not usual:
+        return None
+    f.finish = "init"
+    return found
 
 
 def call_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:

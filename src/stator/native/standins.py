@@ -18,20 +18,24 @@ from typing import Any
 
 from stator import _frames
 from stator._frames import FAILED, UNBOUND
+from stator.eval.methods import setter
 from stator.frame import RAISED, Frame, native, throw
 from stator.guards.check import IS
 from stator.native.callers import call_framed, call_python
 from stator.native.host import Host
-from stator.native.rows import OVERRIDES, method_standin, standin
+from stator.native.rows import OVERRIDES, method_standin, passes_on, standin
 from stator.world import attributes
 
 
+@passes_on
 @standin(getattr)
 def stand_getattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if kwargs or not 2 <= len(args) <= 3 or not isinstance(args[1], str):
         return call_python(host, f, function, args, kwargs)
     if len(args) == 2:
+        f.finish = "getattr"
         return host.load_attr(f, args[0], args[1])
+    f.finish, f.kept = "getattr or default", (args[2],)
     return attribute_or(host, f, args[0], args[1], args[2])
 
 
@@ -46,10 +50,12 @@ def attribute_or(host: Host, f: Frame, obj: Any, name: str, default: Any) -> Any
         return default
 
 
+@passes_on
 @standin(hasattr)
 def stand_hasattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if kwargs or len(args) != 2 or not isinstance(args[1], str):
         return call_python(host, f, function, args, kwargs)
+    f.finish, f.kept = "hasattr", (False,)
     return attribute_or(host, f, args[0], args[1], UNBOUND) is not UNBOUND
 
 
@@ -57,7 +63,9 @@ def stand_hasattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: 
 def stand_setattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if kwargs or len(args) != 3 or not isinstance(args[1], str):
         return call_python(host, f, function, args, kwargs)
+    f.called, f.finish = setter(type(args[0]), args[1], False), "setattr"
     host.store_attr(f, args[0], args[1], args[2])
+    f.called = None
     return None
 
 

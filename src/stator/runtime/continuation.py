@@ -27,6 +27,7 @@ class Origin(NamedTuple):
     prefix: int = 0  # units in front of the original body
     caller: int | None = None  # the instruction that the call in the prefix stands for
     resumed: bool = False  # it goes on where the original was, rather than execute one instruction of it
+    finish: str | None = None  # what is done with the result of that call
 
 
 _made: WeakValueDictionary[tuple[Any, ...], CodeType] = WeakValueDictionary()  # one code object per place
@@ -42,21 +43,21 @@ def note_origin(made: CodeType, key: tuple[Any, ...], *origin: Any) -> CodeType:
     return made
 
 
-def resumed_code(code: CodeType, unit: int, layout: Layout, caller: int | None) -> CodeType:
-    key = (id(code), "resumed", unit, layout, caller)
+def resumed_code(code: CodeType, unit: int, layout: Layout, caller: int | None, finish: str | None = None) -> CodeType:
+    key = (id(code), "resumed", unit, layout, caller, finish)
     found = _made.get(key)
     if found is None:
-        made, prefix = resume.resumed(code, unit, layout, caller)
-        found = note_origin(made, key, code, prefix, caller, True)
+        made, prefix = resume.resumed(code, unit, layout, caller, finish)
+        found = note_origin(made, key, code, prefix, caller, True, finish)
         code_info(made).prefix = prefix
     return found
 
 
-def native_code(kind: Callable[..., CodeType], code: CodeType, unit: int, layout: Layout, level: int) -> CodeType:
-    key = (id(code), kind.__name__, unit, layout, level)
+def native_code(kind: Callable[..., CodeType], code: CodeType, unit: int, *shape: Any) -> CodeType:
+    key = (id(code), kind.__name__, unit, *shape)
     found = _made.get(key)
     if found is None:
-        found = note_origin(kind(code, unit, layout, level), key, code)
+        found = note_origin(kind(code, unit, *shape), key, code)
         _frames.mark_code(found, _frames.TRANSPARENT)
     return found
 
@@ -99,12 +100,12 @@ class FrameState:
         self.slot_values = [self.number(values, locals_[slot]) for slot in self.slots]
         closure = snapshot.function.__closure__ or ()
         self.closure = [self.number(values, cell) for cell in closure]
-        name = units(self.code)[self.unit][0]
         self.window = resume.window_of(self.code, self.unit) if innermost else 0
         stack = list(snapshot.stack)
-        in_prefix = snapshot.unit < code_info(snapshot.code).prefix
-        if not innermost and not in_prefix:
-            del stack[len(stack) - FINISHES[name].replaced :]
+        known = resumed_from(snapshot.code) if snapshot.unit < code_info(snapshot.code).prefix else None
+        self.finish = (snapshot.finish if known is None else known.finish) or units(self.code)[self.unit][0]
+        if not innermost and known is None:
+            del stack[len(stack) - FINISHES[self.finish].replaced :]
         self.stack = [-1 if value is UNBOUND else self.number(values, value) for value in stack]
         self.handler = resume.handler_of(self.code, self.unit)
         self.lasti = self.number(values, self.unit) if self.handler is not None and self.handler.lasti else None
@@ -227,8 +228,10 @@ class Break:
             handled = self.handled >= 0 and level == 0
             operands = frame.operands if level == last else []
             layout = Layout(frame.slots, shape(operands), handled, calls=level != last)
-            kind = resume.single if level == last else resume.shell
-            code = native_code(kind, frame.code, frame.unit, layout, level)
+            if level == last:
+                code = native_code(resume.single, frame.code, frame.unit, layout, level)
+            else:
+                code = native_code(resume.shell, frame.code, frame.unit, layout, level, frame.finish)
             items = [*frame.slot_values, *([self.handled] if handled else [])]
             made.append(piece(frame, code, items, operands))
         return made
@@ -256,7 +259,11 @@ class Break:
         for level, frame in enumerate(self.frames):
             if (row := frame.handler) is not None:
                 stack = [*frame.stack[: row.depth], *([] if frame.lasti is None else [frame.lasti])]
-                found[resume.THROW + level] = self.way(level, row.target, 1, stack, False)
+                found[resume.thrown(level)] = self.way(level, row.target, 1, stack, False)
+            if level != last and (rest := FINISHES[frame.finish]).catches is not None:
+                unit = resume.jump_target(frame.code, frame.unit) if rest.jumps else units(frame.code)[frame.unit][2]
+                stack = frame.stack[: len(frame.stack) - rest.dropped]
+                found[resume.caught(level)] = self.way(level, unit, 0, stack, False)
         return found
 
     def way(
@@ -267,6 +274,7 @@ class Break:
         key: list[Any] = [results, unit, null, tuple(below), self.handled >= 0]
         for frame in frames:
             key += [id(frame.code), id(frame.globals), frame.unit, frame.slots, shape(frame.stack), len(frame.closure)]
+            key.append(frame.finish)
         key.append(len(self.values))
 
         def make() -> Continuation:
@@ -291,7 +299,7 @@ class Break:
                 code = resumed_code(frame.code, unit, layout, None)
             else:
                 following = units(frame.code)[frame.unit][2]
-                code = resumed_code(frame.code, following, layout, frame.unit)
+                code = resumed_code(frame.code, following, layout, frame.unit, frame.finish)
             part = piece(frame, code, [number + results for number in items], stack)
             part.closure = tuple(number + results for number in part.closure)
             pieces.append(part)

@@ -18,7 +18,8 @@ def throw(continuation: Continuation, error: BaseException, values: tuple[Any, .
         return continuation.run(*values)
     layout = replace(start.layout, calls=True)
     innermost = continuation.pieces[-1]
-    thrown = replace(innermost, code=resumed_code(start.code, start.unit, layout, start.thrown_at), constant=None)
+    code = resumed_code(start.code, start.unit, layout, start.thrown_at, "CALL")  # which never returns
+    thrown = replace(innermost, code=code, constant=None)
     inner: tuple[Any, ...] = (raising, error)
     for part in (thrown, *continuation.pieces[-2::-1]):
         state = (*(values[i] for i in part.items), *inner[::-1], *(values[i] for i in part.stack))
