@@ -113,7 +113,9 @@ def test_rules_run_under_transforms(name: str) -> None:
 
 
 def test_a_missing_rule_is_an_error_as_in_eager() -> None:
-    check(lambda x: torch.vmap(lambda y: Plain.apply(y, 2.0))(x), torch.randn(2, 3), fullgraph=False, expect_breaks=None)
+    check(
+        lambda x: torch.vmap(lambda y: Plain.apply(y, 2.0))(x), torch.randn(2, 3), fullgraph=False, expect_breaks=None
+    )
 
 
 def test_a_backward_that_lacks_a_gradient_fails_when_it_runs() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.autograd import profiler
 
+from stator.emit.plan import Const, Heap, Plan, piece
+from stator.emit.recipes import register_whole
 from stator.eval.machine import replace_body
 from stator.eval.ops_except import CALLED
 from stator.frame import Frame, throw
@@ -17,7 +19,8 @@ from stator.native.host import Host
 from stator.native.rows import method_standin, standin
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
-from stator.tensors.modes import default_device, enter_device, leave_device
+from stator.tensors.leaving import OpenInference, leave_inference
+from stator.tensors.modes import InferenceGuard, default_device, enter_device, leave_device
 from stator.tensors.traced import TracedTensor
 
 
@@ -151,3 +154,17 @@ def leave_device_context(host: Any, f: Frame, method: Any, args: list[Any], kwar
 
 
 CALLED.add(torch.device)
+
+
+@standin(OpenInference.__exit__)
+def leave_inference_mode(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> None:
+    """The end of a block of inference mode that began before the capture."""
+    before = [host.load_attr(f, args[0], name) for name in ("grad", "inference", "autocast")]
+    leave_inference(host.recorder.scope, args[0], *before)
+
+
+def build_open_inference(obj: Any, solid: Any, heap: Heap) -> Plan:
+    return Plan(piece("{0}({1}, {2}, {3}, {4})", Const(OpenInference), obj.enabled, *obj.before))
+
+
+register_whole(InferenceGuard, build_open_inference)

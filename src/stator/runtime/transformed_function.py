@@ -1,6 +1,6 @@
 """Custom `autograd.Function`s inside of `torch.func`: one node that calls the program's own function.
 
-Which of its methods run (`vmap`, `jvp`, `setup_context`, backward at which level) is torch's decision when it applies the
+Which of its methods run (`vmap`, `jvp`, `setup_context`, backward at which level) is up to torch when it applies the
 transform. So they run as they are, once capture has seen that forward and backward change nothing.
 """
 

@@ -34,6 +34,8 @@ class Entered(threading.local):
 
     def __init__(self) -> None:
         self.devices: list[torch.device] = []
+        self.around: list[torch.device] = []  # of contexts around the capture
+        self.left = 0  # how many of those the program has left
 
     @property
     def top(self) -> torch.device | None:
@@ -48,9 +50,18 @@ def enter_device(device: torch.device) -> None:
 
 
 def leave_device() -> None:
-    if not _entered.devices:
-        raise UnsupportedState("torch.device", "a context that the program did not enter")
-    _entered.devices.pop()
+    if _entered.devices:
+        _entered.devices.pop()
+    elif _entered.around:
+        _entered.around.pop()
+        _entered.left += 1
+    else:
+        raise UnsupportedState("torch.device", "a context that nobody entered")
+
+
+def devices_inside() -> tuple[list[torch.device], int]:
+    """Devices that the program has entered as contexts, and how many around the capture it has left."""
+    return _entered.devices, _entered.left
 
 
 _AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "mps")
@@ -110,7 +121,19 @@ def _by_device(rows: Autocast) -> dict[str, tuple[str, bool, torch.dtype]]:
 
 def default_device() -> torch.device | None:
     """The device that factories use without being told, if one was set."""
-    return _entered.top or _device.CURRENT_DEVICE
+    if _entered.top is None and _entered.around:
+        return _entered.around[-1]
+    found = _entered.top or _device.CURRENT_DEVICE
+    return _TORCHS_OWN if found is None and _entered.left else found  # the graph still runs in the context
+
+
+_TORCHS_OWN = torch.device("cpu")
+
+
+def devices_around() -> list[torch.device]:
+    """Devices of the contexts that are open, the innermost last."""
+    modes = torch.overrides._get_current_function_mode_stack()
+    return [mode.device for mode in modes if isinstance(mode, _device.DeviceContext)]
 
 
 def check_surroundings() -> None:
@@ -128,16 +151,44 @@ def check_surroundings() -> None:
         raise UnsupportedState("torch.jit.trace")
 
 
+Rows = tuple[tuple[str, bool, torch.dtype], ...]
+
+
+def autocast_rows() -> Rows:
+    """By device: whether autocast is on, and its type."""
+    return tuple((d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in _AUTOCAST_DEVICES)
+
+
+class Left(NamedTuple):
+    """What a program has made of torch's state when it ends or comes to a break."""
+
+    state: State
+    autocast: Rows
+    cache: bool
+    nesting: int
+    devices: list[torch.device]  # entered
+    devices_left: int  # of those around the capture
+    guards: list[InferenceGuard]  # open
+
+
 class Scope:
-    """Restores the state of the moment it was opened."""
+    """Restores the state of the moment it was opened; a `whole` one is that of a capture, others are inside of one."""
+
+    def __init__(self, whole: bool = False) -> None:
+        self.whole = whole
 
     def __enter__(self) -> Scope:
         self.state = read_state()
-        self.autocast, self.left = Casting.read(), Casting.read()
+        self.autocast = autocast_rows()
+        self.cache = torch.is_autocast_cache_enabled()
+        self.nesting = _nesting()
         self.guards: list[InferenceGuard] = []
         self.settings = _settings.start, _settings.now, _settings.late
         self.condition: Any = None  # on settings, known at the end
-        self.devices, _entered.devices = _entered.devices, []
+        self.devices = _entered.devices, _entered.around, _entered.left
+        _entered.devices = [] if self.whole else list(_entered.devices)
+        _entered.around = devices_around() if self.whole else list(_entered.around)
+        _entered.left = 0
         _settings.start, _settings.now, _settings.late = None, None, False
         self.state = read_state()
         return self
@@ -160,12 +211,25 @@ class Scope:
         torch._C._set_grad_enabled(grad_mode)
         for device in _AUTOCAST_DEVICES:
             torch.set_autocast_enabled(device, False)
+        _entered.devices, _entered.around = [], []
+
+    def left(self) -> Left:
+        """What the program inside has made of the state."""
+        cache, nesting = torch.is_autocast_cache_enabled(), _nesting()
+        devices, left = list(_entered.devices), _entered.left
+        return Left(read_state(), autocast_rows(), cache, nesting, devices, left, list(self.guards))
 
     def __exit__(self, *exc: object) -> None:
         for guard in reversed(self.guards):
             guard.leave()
-        self.left = Casting.read()
-        self.autocast.restore(self.left)
+        for device, enabled, dtype in self.autocast:
+            torch.set_autocast_enabled(device, enabled)
+            torch.set_autocast_dtype(device, dtype)
+        torch.set_autocast_cache_enabled(self.cache)
+        while _nesting() > self.nesting:
+            torch.autocast_decrement_nesting()
+        while _nesting() < self.nesting:
+            torch.autocast_increment_nesting()
         torch._C._set_grad_enabled(self.state.grad)
         if torch.get_default_dtype() is not self.state.dtype:
             torch.set_default_dtype(self.state.dtype)
@@ -173,7 +237,7 @@ class Scope:
         if _settings.start is not None:
             settings.apply(_settings.start)
         _settings.start, _settings.now, _settings.late = self.settings
-        _entered.devices = self.devices
+        _entered.devices, _entered.around, _entered.left = self.devices
 
 
 def _nesting() -> int:
@@ -181,64 +245,18 @@ def _nesting() -> int:
     return int(torch.autocast_decrement_nesting())
 
 
-class Casting(NamedTuple):
-    """All that autocast has set, also where it is off."""
-
-    rows: Autocast
-    cache: bool
-    nesting: int
-
-    @classmethod
-    def read(cls) -> Casting:
-        rows = tuple((d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in _AUTOCAST_DEVICES)
-        return cls(rows, torch.is_autocast_cache_enabled(), _nesting())
-
-    def restore(self, now: Casting) -> None:
-        for function, arguments in self.calls(now):
-            if function is not torch.clear_autocast_cache:
-                function(*arguments)
-
-    def calls(self, now: Casting) -> list[tuple[Any, tuple[Any, ...]]]:
-        """What brings torch here from what it has now; outside of all blocks nothing is kept."""
-        calls: list[tuple[Any, tuple[Any, ...]]] = []
-        for (device, enabled, dtype), before in zip(self.rows, now.rows, strict=True):
-            if enabled != before[1]:
-                calls.append((torch.set_autocast_enabled, (device, enabled)))
-            if dtype != before[2]:
-                calls.append((torch.set_autocast_dtype, (device, dtype)))
-        if self.cache != now.cache:
-            calls.append((torch.set_autocast_cache_enabled, (self.cache,)))
-        deeper = self.nesting - now.nesting
-        nest = torch.autocast_increment_nesting if deeper > 0 else torch.autocast_decrement_nesting
-        calls += [(nest, ())] * abs(deeper)
-        if deeper < 0 and not self.nesting:
-            calls.append((torch.clear_autocast_cache, ()))
-        return calls
-
-
-def state_effects(scope: Scope, start: State, end: State) -> list[tuple[Any, tuple[Any, ...]]]:
-    """Calls that bring torch from one state into another, after a program that leaves it changed."""
-    if end._replace(grad=start.grad, settings=None, dtype=start.dtype, autocast=start.autocast) != start:
-        raise UnsupportedState("torch", "a context of torch is still open at the end")
-    calls = scope.left.calls(scope.autocast)
-    if end.grad != start.grad:
-        calls.append((torch._C._set_grad_enabled, (end.grad,)))
-    if end.dtype != start.dtype:
-        calls.append((torch.set_default_dtype, (end.dtype,)))
-    if end.settings is not None:
-        calls.append((settings.apply, (end.settings,)))
-    return calls
-
-
 class InferenceGuard:
     """Stands in for torch's `_InferenceMode`, so that an abandoned capture can still leave the mode."""
 
-    def __init__(self, scope: Scope, enabled: bool) -> None:
+    def __init__(self, scope: Scope, enabled: bool, closes: Any = None) -> None:
         self.scope = scope
         self.enabled = enabled
+        self.closes = closes  # the mode around the capture that it leaves
+        self.before: tuple[bool, bool, Rows] = False, False, ()  # grad mode, inference mode and autocast outside of it
         self.guard: Any = None
 
     def __enter__(self) -> None:
+        self.before = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast_rows()
         self.guard = torch._C._InferenceMode(self.enabled)
         self.guard.__enter__()
         self.scope.guards.append(self)

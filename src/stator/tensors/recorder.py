@@ -27,19 +27,20 @@ from stator.tensors.array_calls import array_call, array_call_once
 from stator.tensors.checks import assert_holds
 from stator.tensors.failing import draws_nothing, may_draw, may_fail, may_run_twice
 from stator.tensors.fakes import WatchingMode, make_fake, own_mode, serve_operators
+from stator.tensors.leaving import Calls, state_effects
 from stator.tensors.lowering import PLAIN, ForeignArgument, lower
 from stator.tensors.memo import memo
 from stator.tensors.meta import Meta, SymbolicMeta, with_dims
 from stator.tensors.modes import (
     GraphState,
     InferenceGuard,
+    Left,
     Scope,
     State,
     check_surroundings,
     default_device,
     read_flags,
     read_state,
-    state_effects,
 )
 from stator.tensors.nodes import NodeWriter
 from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
@@ -99,7 +100,7 @@ class Recorder:
         self, location: Location | None = None, refused: frozenset[Any] = frozenset(), traces: bool = False
     ) -> None:
         self.graph = fx.Graph()
-        self.scope = Scope()
+        self.scope = Scope(whole=True)
         self.nodes = self._main = NodeWriter(self.graph, location)
         self.sub: SubGraph | None = None  # the graph inside of this one that is being recorded
         self._refused = refused
@@ -114,6 +115,7 @@ class Recorder:
         self._traced: list[weakref.ref[TracedTensor]] = []
         self._mode = RecordingMode(self)
         self._outer: Recorder | None = None
+        self.depth = 0  # of the stack of torch-function modes around it
         self.symbols: Symbols | None = None
         self.has_floats = False
         self.host: Any = None  # what runs the program, where there is one
@@ -137,12 +139,12 @@ class Recorder:
         self.no_leaves = False  # they are not to be made
         self.inner_grads: dict[int, tuple[TracedTensor, TracedTensor]] = {}  # such a leaf, its grad
         self.switches = 0  # how often the program has set the grad mode
-        self._left = self.state.start
+        self._left: Left | None = None  # the state that the program leaves
 
     def __enter__(self) -> Recorder:
         check_surroundings()
         self._flags = read_flags()
-        self._depth = torch._C._len_torch_function_stack()
+        self.depth = torch._C._len_torch_function_stack()
         self.scope.__enter__()
         self._outer, current.recorder = current.recorder, self
         self._mode.__enter__()
@@ -152,9 +154,9 @@ class Recorder:
         """May be called again, where an interruption kept it from its end."""
         if current.recorder is not self:
             return
-        while torch._C._len_torch_function_stack() > self._depth:
+        while torch._C._len_torch_function_stack() > self.depth:
             torch._C._pop_torch_function_stack()
-        self._left = read_state()
+        self._left = self.scope.left()
         self.scope.__exit__(*exc)
         current.recorder, self._outer = self._outer, None
 
@@ -631,9 +633,9 @@ class Recorder:
         before = ((self._inputs.metas[name], now[id(self.tensor(name))]._meta) for name in self.mutated)
         return all(can_be_undone(*metas) for metas in before)
 
-    def state_effects(self) -> list[tuple[Any, tuple[Any, ...]]]:
+    def state_effects(self) -> Calls:
         """Calls to make after the graph: the torch state that the program left changed; known once it has ended."""
-        return state_effects(self.scope, self.state.start, self._left)
+        return [] if self._left is None else state_effects(self.scope, self._left)
 
     def finish(self, outputs: Any) -> fx.GraphModule:
         """Closes the graph with these traced tensors as outputs, and cleans it up."""

@@ -12,9 +12,9 @@ import torch
 
 from stator.shapes.scalar import TracedInt
 from stator.tensors import attributes
-from stator.tensors.modes import STATE_FUNCTIONS, InferenceGuard, read_state
+from stator.tensors.modes import STATE_FUNCTIONS, InferenceGuard, devices_inside, read_state
 from stator.tensors.settings import FUNCTIONS, WRITING, watched
-from stator.tensors.signals import NotLeaf, UnsupportedOp, describe
+from stator.tensors.signals import NotLeaf, UnsupportedOp, UnsupportedState, describe
 from stator.tensors.targets import Handler, register, target_of
 from stator.tensors.traced import TracedTensor
 
@@ -133,6 +133,8 @@ def _set_grad_enabled(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
 
 
 def _get_default_device(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
+    if devices_inside()[1]:
+        raise UnsupportedState("torch.get_default_device", "the program has left a default device")
     device = read_state().device
     if device is None or device.type not in ("cpu", "meta"):
         raise NotLeaf(torch.get_default_device, "the program set none")

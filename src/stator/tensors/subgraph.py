@@ -39,7 +39,7 @@ class SubGraph:
         self.around: set[fx.Graph] = {recorder.graph, *(recorder.sub.around if recorder.sub is not None else ())}
         self.outer: dict[fx.Node, TracedTensor] = {}  # tensors of the graphs around it that it uses
         self.why = "a write to a tensor that backward did not make"  # what it must not do
-        self.transformed = recorder.sub is not None and recorder.sub.transformed  # by torch.func
+        self.transformed: bool = recorder.sub is not None and recorder.sub.transformed  # by torch.func
         self.gathers = False  # a 0-d tensor as an index is no number: it stands for many
 
     def __enter__(self) -> SubGraph:
