@@ -88,6 +88,7 @@ class Entry:
     loads: list[Path]
     function: Callable[..., Any]
     captured: bool = True  # False: under these guards CPython runs the call
+    operations: int = 0  # on tensors
     program: Any = field(init=False)  # the compiled guards; expired once an object they compare with has died
 
     def __post_init__(self) -> None:
@@ -480,7 +481,7 @@ class Capture:
         guards = self.guards
         events.emit("guards", name=name, count=len(guards), text=lambda: "\n".join(guards.describe([])))
         events.emit("code", name=name, text=lambda: str(vars(function)["__stator_source__"]))
-        return Entry(guards, self.classes, loads, function)
+        return Entry(guards, self.classes, loads, function, operations=self.operations)
 
     def rerun(self, start: Rerun) -> Rerun | None:
         """What runs the call when the graph fails; None if it cannot be known, or put back, what it has written."""
