@@ -133,7 +133,7 @@ _INSTEAD: dict[type, tuple[type, ...]] = dict.fromkeys((int, float), (int, float
 
 
 def may_teach(check: Check, key: Any) -> bool:
-    """Whether another value in place of this one could be a lesson; programs may guard thousands of modules and names."""
+    """Whether another value in place of this one could be a lesson: programs may guard thousands of modules."""
     kind = type(key)
     return kind is not ModuleType if check is not EQ else kind in _TELLING
 
