@@ -28,6 +28,8 @@ def stand_reference(host: Host, f: Frame, function: Any, args: list[Any], kwargs
     """ref(obj, callback), proxy(obj, callback), ref.__new__(cls, obj, callback)."""
     index = 2 if function is weakref.ref.__new__ else 1
     if len(args) > index and args[index] is not None:
+        if id(args[index - 1]) in host.records:  # those that the program made die when it lets go of them
+            host.mourned[id(args[index - 1])] = args[index - 1]
         args = [*args[:index], observed(args[index]), *args[index + 1 :]]
     return call_python(host, f, function, args, kwargs)
 

@@ -46,6 +46,7 @@ from stator.native import (  # noqa: F401 - rows
     weak,
 )
 from stator.native.callers import CO_VARARGS, CO_VARKEYWORDS, CONTENT_TYPES
+from stator.native.held import check_callbacks
 from stator.options import Options
 from stator.report import events
 from stator.runtime import (  # noqa: F401 - rows
@@ -439,6 +440,7 @@ class Capture:
         if any(host.held.values()):
             self.unmade = set(locks.LOCK_TYPES)
             raise unsupported("thread", "a lock is held beyond the end of the graph", function="the function")
+        check_callbacks(host)
         host.settle_modules()
         for change, arguments in [*host.ambient.changes(), *host.recorder.state_effects(), *self.regions.effects()]:
             host.defer(change, list(arguments), None)
