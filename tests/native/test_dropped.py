@@ -78,3 +78,98 @@ def test_dropped(fn: Callable[[Any], Any]) -> None:
 def test_kept() -> None:
     """What is merely moved is captured whole."""
     assert stator.compile(moved, backend="eager", fullgraph=True)(Thing())
+
+
+class Ending:
+    def __del__(self) -> None:
+        LOG.append("end")
+
+
+class Plain: ...
+
+
+LOG: list[str] = []
+
+
+def deleted(_: Any) -> Any:
+    LOG.clear()
+    thing = Ending()
+    stator.graph_break()
+    del thing
+    return list(LOG)
+
+
+def replaced(_: Any) -> Any:
+    LOG.clear()
+    thing: Any = Ending()
+    stator.graph_break()
+    thing = LOG
+    return list(thing)
+
+
+def kept_by_another(_: Any) -> Any:
+    LOG.clear()
+    thing = Ending()
+    other = [thing]
+    stator.graph_break()
+    del thing
+    return list(LOG), len(other)
+
+
+def suspended(_: Any) -> Any:
+    LOG.clear()
+
+    def numbers() -> Any:
+        try:
+            yield 1
+        finally:
+            LOG.append("closed")
+
+    given = numbers()
+    next(given)
+    stator.graph_break()
+    del given
+    return list(LOG)
+
+
+def finalized(_: Any) -> Any:
+    LOG.clear()
+    thing = Plain()
+    weakref.finalize(thing, LOG.append, "finalized")
+    stator.graph_break()
+    del thing
+    return list(LOG)
+
+
+def known_weakly(_: Any) -> Any:
+    known: Any = weakref.WeakSet()
+    thing = Plain()
+    known.add(thing)
+    stator.graph_break()
+    before = len(known)
+    del thing
+    return before, len(known)
+
+
+@pytest.mark.parametrize("fn", [deleted, replaced, kept_by_another, suspended, finalized, known_weakly])
+def test_ends_behind_a_break(fn: Callable[[Any], Any]) -> None:
+    compiled = stator.compile(fn, backend="eager", fullgraph=False)
+    want = fn(0)
+    assert [compiled(0), compiled(0)] == [want, want]
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda thing: weakref.WeakSet([thing]),
+        lambda thing: weakref.WeakKeyDictionary({thing: 1}),
+        lambda thing: weakref.WeakValueDictionary({1: thing}),
+    ],
+)
+def test_callbacks_come_out(fn: Callable[[Any], Any]) -> None:
+    """Collections of weak references made by a capture lose what dies later."""
+    thing = Plain()
+    made = stator.compile(fn, backend="eager", fullgraph=True)(thing)
+    assert len(made) == 1
+    del thing
+    assert len(made) == 0

@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator
+from operator import attrgetter
+from types import CoroutineType, GeneratorType
 from typing import Any
 
-from stator.frame import Frame
+from stator import _frames
+from stator.frame import UNBOUND, Frame
 from stator.world.lazy import Lazy
 from stator.world.world import World
 
@@ -25,6 +28,36 @@ def check_referent(world: World, f: Frame, reference: Any) -> None:
 def gone(world: World, referent: Any) -> Exception:
     name = type(referent).__name__
     return world.refuse("native-outside-object", f"a weak reference to a {name} that may be gone", function="ref")
+
+
+def notice_end(world: World, f: Frame, value: Any) -> None:
+    """A variable that had this has something else now, or nothing."""
+    record = None if type(value) is Lazy else world.records.get(id(value))
+    obj = value.value if type(value) is Lazy else value if record is None else record.obj
+    if ends_with_code(obj) and any(carried is obj for carried in world.carried) and not is_held(world, f, obj):
+        world.departed = type(obj).__name__
+
+
+def ends_with_code(obj: Any) -> bool:
+    """Whether code of the program may run when an object dies."""
+    kind = type(obj)
+    if kind in SUSPENDED:
+        return SUSPENDED[kind](obj) is not None
+    if not _frames.is_heap_type(kind) or issubclass(kind, type):
+        return False
+    if _frames.type_lookup(kind, "__del__") is not UNBOUND:
+        return True
+    return _frames.type_lookup(kind, "__weakref__") is not UNBOUND and any(map(calls_back, weakref.getweakrefs(obj)))
+
+
+def calls_back(reference: Any) -> bool:
+    """Whether the program, or a library, waits for the end of an object; stator and torch do so on their own behalf."""
+    callback = reference.__callback__
+    home = getattr(callback, "__module__", None)
+    return callback is not None and not (type(home) is str and home.startswith(("stator", "torch")))
+
+
+SUSPENDED: dict[type, Any] = {GeneratorType: attrgetter("gi_frame"), CoroutineType: attrgetter("cr_frame")}
 
 
 def check_callbacks(world: World) -> None:
