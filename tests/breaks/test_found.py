@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import torch
 
 import stator
 from stator import _frames
@@ -342,14 +343,25 @@ def test_watched_interpreter(fn: Callable[[], Any]) -> None:
 
 
 def test_long_run_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stator.eval.machine.MOST_ROUNDS", 1000)
+    monkeypatch.setattr("stator.eval.machine.ROUNDS", 100)
 
     def work(n: int) -> int:
         return sum(i for i in range(n)) + n
 
-    for fullgraph, captured in ((False, 0), (True, 1)):
+    def with_tensor(n: int, x: Any) -> int:
+        return sum(i for i in range(n)) + x.dim()
+
+    x = torch.ones(3)
+    for fullgraph, args, captured in (
+        (False, (150,), 0),
+        (True, (150,), 1),
+        (False, (150, x), 1),
+        (False, (1100, x), 0),
+        (True, (1100, x), 1),
+    ):
         stator.reset()
-        assert stator.compile(work, backend="eager", fullgraph=fullgraph)(1100) == work(1100)
+        fn = with_tensor if len(args) == 2 else work
+        assert stator.compile(fn, backend="eager", fullgraph=fullgraph)(*args) == fn(*args)
         assert stator.stats()["frames_captured"] == captured
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 
+from ..world.callbacks import Observed
 from . import raw
 from .generators import build_generator
 from .makers import dead_reference
@@ -100,6 +101,8 @@ def build_reference(obj: Any, solid: type, heap: Heap) -> Plan:
             raise CannotRebuild(obj, "the object it referred to is gone")
         return Plan(piece("{0}()", Const(dead_reference)))
     callback = weakref.ref.__dict__["__callback__"].__get__(obj)
+    if type(callback) is Observed:
+        callback = callback.callback
     held = Part(referent, held=True)
     arguments = [held] if callback is None else [held, callback]
     return Plan(

@@ -7,7 +7,7 @@ from typing import Any
 
 from stator.code.decode import CodeInfo, Handler, Op, units
 from stator.code.windows311 import WINDOWS
-from stator.frame import Frame
+from stator.frame import UNBOUND, Frame
 from stator.world.lazy import Lazy
 
 Positions = Callable[[int], tuple[int, ...]]
@@ -49,6 +49,8 @@ def careful_ops(info: CodeInfo, ops: list[Op]) -> list[Op]:
 
 
 def careful(name: str, number: int, handler: Handler) -> Handler:
+    if name in ("STORE_FAST", "DELETE_FAST"):
+        return letting_go(handler)
     if name in MOVING:
         return handler
     if name == "RETURN_VALUE":
@@ -64,6 +66,8 @@ def places_of(name: str, number: int) -> tuple[int, ...]:
 
 def entering(handler: Handler, places: tuple[int, ...]) -> Handler:
     def enter_operands(f: Frame, arg: Any) -> int | None:
+        if f.world.departed and f.direct:
+            f.world.let_die()
         stack = f.stack
         for depth in places:
             value = stack[-depth]
@@ -72,6 +76,19 @@ def entering(handler: Handler, places: tuple[int, ...]) -> Handler:
         return handler(f, arg)
 
     return enter_operands
+
+
+def letting_go(handler: Handler) -> Handler:
+    """A value that came over the break lives until the next one: that is at once if its end runs code."""
+
+    def let_go(f: Frame, slot: Any) -> int | None:
+        value = f.locals[slot]
+        jump = handler(f, slot)
+        if value is not UNBOUND:
+            f.world.leaves_variable(f, value)
+        return jump
+
+    return let_go
 
 
 def returning(handler: Handler) -> Handler:

@@ -17,7 +17,7 @@ from stator.eval.opcodes import OPCODES
 from stator.eval.settling import settling_ops
 from stator.frame import RERAISED, RETURN, UNBOUND, Frame, Raised
 
-MOST_ROUNDS = 100_000  # of loops, and frames started, without an operation on tensors
+ROUNDS = 10_000  # of loops, and frames started, after which to see whether a capture gets anywhere
 
 _infos: dict[int, CodeInfo] = {}  # by address, for as long as the code object lives
 
@@ -247,8 +247,9 @@ def went_round(frame: Frame) -> None:
     """One more round of a loop: a capture that gets nowhere is given up."""
     world = frame.world
     world.rounds += 1
-    if world.rounds > MOST_ROUNDS:
+    if world.rounds > ROUNDS:
         world.rounds = 0
+        world.looks += 1
         if world.impatient():
             raise world.refuse("long-run", function=frame.code.co_qualname)
 

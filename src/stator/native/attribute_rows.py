@@ -68,6 +68,7 @@ READERS: dict[int, attributes.Reader] = by_identity(
     {
         types.ModuleType: attributes.read_module,
         types.FunctionType: attributes.read_function,
+        types.MethodType: attributes.read_bound_method,
         type: attributes.read_class,
         types.FrameType: read_frame,
         types.TracebackType: read_traceback,

@@ -12,6 +12,7 @@ from stator import _frames
 from stator._frames import FAILED, UNBOUND
 from stator._frames import native as run_native
 from stator.frame import RAISED, Frame, Raised, native
+from stator.native import held
 from stator.native.attribute_rows import READERS, reader_of, writer_of
 from stator.native.callers import (
     CALLERS,
@@ -82,6 +83,18 @@ class Host(ImportingWorld):
     def for_native(self, value: Any) -> Any:
         """A value that C code asked for, as it may see it."""
         return value
+
+    # ---- ends -----------------------------------------------------------------------------------
+
+    def leaves_variable(self, f: Frame, value: Any) -> None:
+        """A variable of a frame has something else now, or nothing."""
+        held.notice_end(self, f, value)
+
+    def let_die(self) -> None:
+        """A break: what the program has let go of ends before it goes on."""
+        raise self.refuse(
+            "native-outside-object", f"the end of a {self.departed} runs code", function=f"{self.departed}.__del__"
+        )
 
     # ---- operators ------------------------------------------------------------------------------
 

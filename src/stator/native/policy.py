@@ -177,6 +177,7 @@ EXCEPTIONS |= dict.fromkeys(
     + [("gc", name) for name in (
         "get_objects", "get_count", "get_stats", "get_referrers", "set_debug", "set_threshold",
     )]
+    + [("_testcapi", name) for name in ("settrace_to_record", "settrace_to_error", "set_nomemory")]
     + [("_tracemalloc", name) for name in ("start", "stop", "clear_traces", "get_traced_memory", "_get_traces")],
     "interpreter-watched",
 )  # fmt: skip

@@ -5,22 +5,12 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from stator import _frames
 from stator.frame import Frame
 from stator.native.callers import CALLERS, call_c_object, call_python
 from stator.native.held import check_referent
 from stator.native.host import Host
 from stator.native.rows import standin
-
-
-def observed(callback: Any) -> Any:
-    """The callback as the reference keeps it: fires inside a span, and never after the capture it belongs to."""
-
-    def fire(reference: Any) -> None:
-        if _frames.capturing() and _frames.top_frame() is not None:
-            _frames.native(callback, reference)
-
-    return fire
+from stator.world.callbacks import Observed
 
 
 @standin(weakref.ref, weakref.proxy, weakref.ref.__new__)
@@ -28,7 +18,9 @@ def stand_reference(host: Host, f: Frame, function: Any, args: list[Any], kwargs
     """ref(obj, callback), proxy(obj, callback), ref.__new__(cls, obj, callback)."""
     index = 2 if function is weakref.ref.__new__ else 1
     if len(args) > index and args[index] is not None:
-        args = [*args[:index], observed(args[index]), *args[index + 1 :]]
+        if id(args[index - 1]) in host.records:  # those that the program made die when it lets go of them
+            host.mourned[id(args[index - 1])] = args[index - 1]
+        args = [*args[:index], Observed(args[index]), *args[index + 1 :]]
     return call_python(host, f, function, args, kwargs)
 
 

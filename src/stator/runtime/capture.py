@@ -46,6 +46,7 @@ from stator.native import (  # noqa: F401 - rows
     weak,
 )
 from stator.native.callers import CO_VARARGS, CO_VARKEYWORDS, CONTENT_TYPES
+from stator.native.held import check_callbacks
 from stator.options import Options
 from stator.report import events
 from stator.runtime import (  # noqa: F401 - rows
@@ -88,6 +89,7 @@ class Entry:
     loads: list[Path]
     function: Callable[..., Any]
     captured: bool = True  # False: under these guards CPython runs the call
+    operations: int = 0  # on tensors
     program: Any = field(init=False)  # the compiled guards; expired once an object they compare with has died
 
     def __post_init__(self) -> None:
@@ -438,6 +440,7 @@ class Capture:
         if any(host.held.values()):
             self.unmade = set(locks.LOCK_TYPES)
             raise unsupported("thread", "a lock is held beyond the end of the graph", function="the function")
+        check_callbacks(host)
         host.settle_modules()
         for change, arguments in [*host.ambient.changes(), *host.recorder.state_effects(), *self.regions.effects()]:
             host.defer(change, list(arguments), None)
@@ -480,7 +483,7 @@ class Capture:
         guards = self.guards
         events.emit("guards", name=name, count=len(guards), text=lambda: "\n".join(guards.describe([])))
         events.emit("code", name=name, text=lambda: str(vars(function)["__stator_source__"]))
-        return Entry(guards, self.classes, loads, function)
+        return Entry(guards, self.classes, loads, function, operations=self.operations)
 
     def rerun(self, start: Rerun) -> Rerun | None:
         """What runs the call when the graph fails; None if it cannot be known, or put back, what it has written."""

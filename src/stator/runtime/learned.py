@@ -7,10 +7,11 @@ tells what a failure teaches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
 from typing import Any
 
 from stator.errors import Again
-from stator.guards.check import EQ, IS, KEYS, LEN, TENSOR
+from stator.guards.check import EQ, IS, KEYS, LEN, TENSOR, Check
 from stator.guards.guardset import Failure, GuardSet
 from stator.guards.path import ITEM, ITERAT, KEY, KEYAT, SEQ, Missing, Path
 from stator.guards.tensor_spec import TensorSpec
@@ -73,7 +74,7 @@ class Learned:
         memo: dict[Path, Any] = {}
         for path, check, key, _ in guards.rows():
             rule = LESSONS.get(check.name)
-            if rule is None or path is None:
+            if rule is None or path is None or not may_teach(check, key):
                 continue
             try:
                 value = path.load(values, memo)
@@ -140,6 +141,15 @@ def _numbers(before: Any, value: Any) -> Iterable[tuple[str, int]]:
 
 _NUMBERS: dict[type, str] = {int: "int", float: "float", tuple: "contents"}
 _INSTEAD: dict[type, tuple[type, ...]] = dict.fromkeys((int, float), (int, float, bool, type(None)))
+
+
+def may_teach(check: Check, key: Any) -> bool:
+    """Whether another value in place of this one could be a lesson: programs may guard thousands of modules."""
+    kind = type(key)
+    return kind is not ModuleType if check is not EQ else kind in _TELLING
+
+
+_TELLING = frozenset({int, float, bool, type(None), tuple})
 
 
 def _identities(before: Any, value: Any) -> Iterable[tuple[str, int]]:

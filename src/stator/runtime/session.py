@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from stator import _entry, _frames
 from stator.control.breaking import breaks_are_errors
 from stator.control.stance import may_compile
-from stator.errors import Again, ConstraintViolation, RecompileLimit, StatorError, Unsupported
+from stator.errors import Again, ConstraintViolation, RecompileLimit, StatorError, Unsupported, unsupported
 from stator.eval.machine import Place
 from stator.guards import path as paths
 from stator.guards.guardset import Failure
@@ -29,6 +29,7 @@ from stator.runtime.tail import GoingOn
 from stator.runtime.tracebacks import OWN_FILES
 
 MOST_CAPTURES = 32  # times the recompile limit, counting entries that were dropped since
+MOST_IDLE = 10_000  # guards of entries without an operation on tensors
 MOST_PLACES = 4  # tries to find a place for a break at which everything can be rebuilt
 UNBROKEN = {"interpreter-watched": True, "long-run": False}  # CPython runs the call; whether also all frames below it
 MOST_TEXTS = 2  # different strings that become constants at one place behind a break
@@ -166,7 +167,14 @@ class Cache:
 
     def may_recompile(self, call: Call) -> bool:
         """Report why; after too many compilations: say which guards kept failing, once."""
-        options, failures = self.session.options, self.failures(call)
+        options = self.session.options
+        if not options.fullgraph and self.idles():
+            self.given_up = True
+            error = unsupported("long-run", function=call.name)
+            error.locate(call.code)
+            events.emit("skip", code=call.code, **error.report())
+            return False
+        failures = self.failures(call)
         reasons = [failure.sentence for failure in failures]
         if len(self.entries) < options.recompile_limit and self.captures < MOST_CAPTURES * options.recompile_limit:
             self.learned.look(failures)
@@ -186,6 +194,11 @@ class Cache:
             self.warned = True
             warn(f"stator runs this function eagerly from now on: {text}")
         return False
+
+    def idles(self) -> bool:
+        """Whether it costs much and comes to nothing: many guards, and no operation on tensors."""
+        guards = sum(len(entry.guards) for entry in self.entries)
+        return guards > MOST_IDLE and not any(entry.operations for entry in self.entries)
 
     def add(self, call: Call) -> Entry:
         """Capture the call, up to its first break where there is one; an error with fullgraph."""

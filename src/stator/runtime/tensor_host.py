@@ -106,7 +106,11 @@ class TensorHost(Host):
         compiler.values["_is_compiling_flag"] = compiler.before["_is_compiling_flag"] = True
 
     def impatient(self) -> bool:
-        return not self.patient and not any(node.op.startswith("call") for node in self.recorder.graph.nodes)
+        """Without an operation on tensors; a program that has seen one may still come to it."""
+        if self.patient or any(node.op.startswith("call") for node in self.recorder.graph.nodes):
+            return False
+        seen = self.recorder.made or any(isinstance(value, torch.Tensor) for value in self.carried)
+        return self.looks >= PATIENCE or not seen
 
     def function_enters(self, f: Frame, function: Any) -> bool:
         self.registries.note(f.globals)
@@ -372,6 +376,7 @@ def convert(rule: Any, otherwise: Any, host: Any, f: Frame, function: Any, args:
 
 
 STAND_INS = frozenset({TracedTensor, TracedArray})
+PATIENCE = 10  # looks after which a program with tensors is given up if it does nothing with them
 CONVERSIONS: dict[Any, Any] = {
     int: values.int_of,
     float: values.float_of,

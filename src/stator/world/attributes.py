@@ -237,12 +237,14 @@ def read_function(world: World, f: Frame, function: Any, name: str) -> Any:
     if name == "__closure__":
         world.cells_seen = True
         world.settle_all()
+    if name in ("__globals__", "__builtins__"):  # of modules, also where the function was made by the program
+        return world.function_part(function, name)
     if world.is_inside_function(function):
         return native(f, RAW_READ, function, name)
     found = _frames.type_lookup(type(function), name)
     record = world.record_of(function)
     if found is not UNBOUND and type(found) in C_DATA:
-        if name in ("__code__", "__globals__", "__class__"):
+        if name in ("__code__", "__class__"):
             return world.function_part(function, name)
         if name == "__dict__":
             return world.namespace_of(record, materialise=True).expose()
@@ -258,6 +260,13 @@ def read_function(world: World, f: Frame, function: Any, name: str) -> Any:
     if value is not UNBOUND:
         return value
     return native(f, object.__getattribute__, function, name)
+
+
+def read_bound_method(world: World, f: Frame, method: Any, name: str) -> Any:
+    """What a bound method lacks it reads from its function."""
+    if name != "__doc__" and _frames.type_lookup(Method, name) is not UNBOUND:
+        return read_native(world, f, method, name)
+    return world.load_attr(f, method.__func__, name)
 
 
 def outside_cell(world: World, cell: Any) -> list[Any] | None:

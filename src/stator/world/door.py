@@ -360,7 +360,9 @@ def enter_weakref(world: World, obj: Any, path: Path) -> Any:
     world.guards.add(path, ALIVE, None, world.origin())
     referent = obj()
     if referent is not None:
-        world.enter(referent, path.part("referent", operator.call))
+        inner = world.enter(referent, path.part("referent", operator.call))
+        if obj.__callback__ is not None:
+            world.mourned[id(inner)] = inner
     return obj
 
 

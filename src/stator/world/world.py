@@ -60,7 +60,10 @@ class World:
         self.caller_handles: Any = None  # the exception being handled where the compiled function was called
         self.carried: tuple[Any, ...] = ()  # what came over the break behind which the capture starts
         self.lazy = False  # whether values may be Lazy
+        self.departed = ""  # the type of an object whose last variable is gone, and whose end runs code
+        self.mourned: dict[int, Any] = {}  # by address: outside objects whose death calls back
         self.rounds = 0  # of loops, and frames started, since the machine last looked
+        self.looks = 0  # how often it did
         self.patient = True  # whether a capture may last for as long as the program does
         self.breakable = 0  # instructions counted by eval/forced.py
         self.hollow: dict[int, Hollow] = {}  # by identity of the inner object
@@ -450,10 +453,9 @@ class World:
                 f.locals[i] = self.light(default, path)
 
     def function_part(self, function: Any, name: str) -> Any:
-        if name == "__globals__":
-            namespace = self.namespace(function.__globals__)
-            return function.__globals__ if namespace is None else namespace.expose()
-        return getattr(function, name)
+        part = getattr(function, name)
+        namespace = self.namespace(part) if type(part) is dict else None
+        return part if namespace is None else namespace.expose()
 
     def load_global(self, f: Frame, name: str) -> Any:
         value = self.namespace_get(f.globals, name)

@@ -1,0 +1,175 @@
+"""Weak references to outside objects that the program lets go of while it is captured."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import stator
+
+
+class Thing:
+    def __init__(self) -> None:
+        self.items = [Text(c) for c in "xyz"]
+        self.one: Any = Text("one")
+        self.named = {"a": Text("a")}
+
+
+class Text(str): ...
+
+
+def asked(thing: Any) -> Any:
+    reference = weakref.ref(thing.items[-1])
+    thing.items.pop()
+    return reference() is None
+
+
+def attribute(thing: Any) -> Any:
+    reference = weakref.ref(thing.one)
+    thing.one = None
+    return reference()
+
+
+def moved(thing: Any) -> Any:
+    reference = weakref.ref(thing.one)
+    thing.one, thing.items[0] = None, thing.one
+    return reference() is thing.items[0]
+
+
+def in_a_dict(thing: Any) -> Any:
+    references = weakref.WeakValueDictionary(thing.named)
+    thing.named["a"] = "other"
+    return list(references.items())
+
+
+def counted(thing: Any) -> Any:
+    known = weakref.WeakSet(thing.items)
+    before = len(known)
+    del thing.items[1:]
+    return before, len(known)
+
+
+def behind_a_break(thing: Any) -> Any:
+    known = weakref.WeakSet(thing.items)
+    thing.items.pop()
+    gc.collect()
+    stator.graph_break()
+    return len(known), sorted(known)
+
+
+def called_back(thing: Any) -> Any:
+    log: list[str] = []
+    reference = weakref.ref(thing.one, lambda _: log.append("gone"))
+    thing.one = None
+    return reference() is None, log
+
+
+@pytest.mark.parametrize("fn", [asked, attribute, moved, in_a_dict, counted, behind_a_break, called_back])
+def test_dropped(fn: Callable[[Any], Any]) -> None:
+    compiled = stator.compile(fn, backend="eager", fullgraph=False)
+    want = fn(Thing())
+    assert [compiled(Thing()), compiled(Thing())] == [want, want]
+
+
+def test_kept() -> None:
+    """What is merely moved is captured whole."""
+    assert stator.compile(moved, backend="eager", fullgraph=True)(Thing())
+
+
+class Ending:
+    def __del__(self) -> None:
+        LOG.append("end")
+
+
+class Plain: ...
+
+
+LOG: list[str] = []
+
+
+def deleted(_: Any) -> Any:
+    LOG.clear()
+    thing = Ending()
+    stator.graph_break()
+    del thing
+    return list(LOG)
+
+
+def replaced(_: Any) -> Any:
+    LOG.clear()
+    thing: Any = Ending()
+    stator.graph_break()
+    thing = LOG
+    return list(thing)
+
+
+def kept_by_another(_: Any) -> Any:
+    LOG.clear()
+    thing = Ending()
+    other = [thing]
+    stator.graph_break()
+    del thing
+    return list(LOG), len(other)
+
+
+def suspended(_: Any) -> Any:
+    LOG.clear()
+
+    def numbers() -> Any:
+        try:
+            yield 1
+        finally:
+            LOG.append("closed")
+
+    given = numbers()
+    next(given)
+    stator.graph_break()
+    del given
+    return list(LOG)
+
+
+def finalized(_: Any) -> Any:
+    LOG.clear()
+    thing = Plain()
+    weakref.finalize(thing, LOG.append, "finalized")
+    stator.graph_break()
+    del thing
+    return list(LOG)
+
+
+def known_weakly(_: Any) -> Any:
+    known: Any = weakref.WeakSet()
+    thing = Plain()
+    known.add(thing)
+    stator.graph_break()
+    before = len(known)
+    del thing
+    return before, len(known)
+
+
+@pytest.mark.parametrize("fn", [deleted, replaced, kept_by_another, suspended, finalized, known_weakly])
+def test_ends_behind_a_break(fn: Callable[[Any], Any]) -> None:
+    compiled = stator.compile(fn, backend="eager", fullgraph=False)
+    want = fn(0)
+    assert [compiled(0), compiled(0)] == [want, want]
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda thing: weakref.WeakSet([thing]),
+        lambda thing: weakref.WeakKeyDictionary({thing: 1}),
+        lambda thing: weakref.WeakValueDictionary({1: thing}),
+    ],
+)
+def test_callbacks_come_out(fn: Callable[[Any], Any]) -> None:
+    """Collections of weak references made by a capture lose what dies later."""
+    thing = Plain()
+    made = stator.compile(fn, backend="eager", fullgraph=True)(thing)
+    assert len(made) == 1
+    del thing
+    assert len(made) == 0
