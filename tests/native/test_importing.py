@@ -53,3 +53,33 @@ def test_loaded_as_without_a_capture(program: Callable[..., Any], fullgraph: boo
     module = sys.modules[NAME]
     assert type(module.TABLE) is torch.Tensor and module.TABLE.tolist() == [2, 2, 2]
     assert module.TOTAL == 6.0 and module.COMPILING is False
+
+
+PACKAGE = """
+def __getattr__(name):
+    if name == "part":
+        import lazy_package.part as part
+
+        return part
+    raise AttributeError(name)
+"""
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_package_that_loads_its_parts_when_asked(tmp_path: Path, fullgraph: bool) -> None:
+    """The attribute that loading sets is there at once."""
+    folder = tmp_path / "lazy_package"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(PACKAGE)
+    (folder / "part.py").write_text("FACTOR = 3\n")
+    package: Any = importlib.import_module("lazy_package")
+    try:
+        compiled = stator.compile(lambda x: x * package.part.FACTOR, backend="eager", fullgraph=fullgraph)
+        x = torch.arange(3.0)
+        for _ in range(3):
+            assert torch.equal(compiled(x), x * 3)
+        report = stator.explain(compiled)(x)
+        assert report.graph_count == 1 and not report.recompiles
+    finally:
+        for name in ("lazy_package", "lazy_package.part"):
+            sys.modules.pop(name, None)

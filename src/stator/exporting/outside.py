@@ -57,6 +57,8 @@ class ProgramAssembly(Assembly):
         if not self.said:
             self.said = [self._message(*effect) for effect in self.host.effects]
         self._check_scopes()
+        if self.host.draws:
+            raise refusal(DRAWS)
         if self.host.assumed is not None:
             emitter.statement("{0}({1}, {2})", Const(torch._assert_async), self.host.assumed, RAISES)
         for record in list(self.host.records.values()):
@@ -138,7 +140,7 @@ class ProgramAssembly(Assembly):
         if len(emitter._body.lines) > before:
             kind = type(record.obj).__qualname__
             if isinstance(record.obj, random.Random):
-                raise refusal("it draws numbers with `random`, which would be the same in every run; use torch.rand")
+                raise refusal(DRAWS)
             raise refusal(f"it changes the {kind} `{self.describe(record.path)}`")
 
     def _message(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Once:
@@ -147,6 +149,9 @@ class ProgramAssembly(Assembly):
         if any(type(arg) is TracedTensor for arg in args):
             raise refusal(f"{_name(function)} shows a tensor, which has a value only when the program runs")
         return Once(function)
+
+
+DRAWS = "it draws numbers with `random`, which would be the same in every run; use torch.rand"
 
 
 def is_message(function: Any) -> bool:

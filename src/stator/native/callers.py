@@ -17,7 +17,7 @@ from stator.frame import RAISED, Frame
 from stator.native import policy
 from stator.native.held import check_referent
 from stator.native.receivers import check_bases, check_cache, check_called, check_receiver, unbound
-from stator.native.rows import OUTSIDE_METHODS, OVERRIDES, STANDINS, Caller, method_row
+from stator.native.rows import NAMED_METHODS, OUTSIDE_METHODS, OVERRIDES, STANDINS, Caller, method_row
 from stator.world.door import by_identity, is_free
 from stator.world.world import World
 
@@ -226,6 +226,8 @@ def call_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[st
     method = _frames.type_lookup(type(obj), "__call__")
     if type(method) is Function:
         return host.call(f, method, [obj, *args], kwargs)
+    if args and (row := NAMED_METHODS.get((full_name(type(args[0])), getattr(obj, "__name__", "")))) is not None:
+        return row(host, f, obj, args, kwargs)
     if isinstance(obj, weakref.ref):
         check_referent(host, f, obj)
     if type(obj) is LruCache:
@@ -234,6 +236,10 @@ def call_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[st
         check_called(host, obj)
     within = obj.func if type(obj) is functools.partial else None
     return call_python(host, f, obj, args, kwargs, within.__func__ if type(within) is types.MethodType else within)
+
+
+def full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def call_c_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:

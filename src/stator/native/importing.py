@@ -56,11 +56,16 @@ class ImportingWorld(World):
 
     def imported(self, f: Frame, name: str, fromlist: Any, level: int) -> Any:
         """Import for real, unobserved: loading a module is not an effect of the program being captured."""
+        loaded = len(sys.modules)
         try:
             return __import__(name, f.globals, None, fromlist, level)
         except BaseException as error:
             error.__traceback__ = None
             return self.fail(f, error)
+        finally:
+            if len(sys.modules) != loaded:
+                for namespace in self.namespaces.values():
+                    namespace.look_again()
 
     def enter_const(self, obj: Any) -> Any:
         """An outside object reached by name of the interpreter itself: pinned by identity."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 Caller = Callable[["Host", Frame, Any, list[Any], "dict[str, Any] | None"], Any]
 STANDINS: dict[Any, Caller] = {}  # functions whose native form must not run: same arguments, same meaning
+NAMED_METHODS: dict[tuple[str, str], Caller] = {}  # (name of the type, name): methods that Cython has made
 OUTSIDE_METHODS: dict[tuple[int, str], Caller] = {}  # (id of the C type, name): bound methods of outside objects
 OVERRIDES: dict[str, Caller] = {}  # method-wrappers of `object` by name, called on an outside receiver
 METHODS: dict[str, list[tuple[type, Caller]]] = {}  # C methods by name: on an instance of the class, bound or not

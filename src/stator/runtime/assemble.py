@@ -23,6 +23,7 @@ from stator.graph.source import compile_source
 from stator.guards.path import Path
 from stator.guards.relation import SIZE, STRIDE
 from stator.native.locks import Together
+from stator.runtime.drawing import Drawn
 from stator.runtime.tensor_host import TensorHost
 from stator.shapes.expressions import NoForm, Text, fold
 from stator.shapes.float_conditions import COMPARISONS
@@ -38,7 +39,7 @@ from stator.world.lazy import Lazy
 
 SCALARS = {
     dtype: functools.partial(torch.scalar_tensor, dtype=dtype, device="cpu")
-    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64)
 }
 PARTS = {SIZE: ".size({})", STRIDE: ".stride({})"}
 SIGNS = {
@@ -189,6 +190,23 @@ class Assembly:
             self.read_from[reading.stage] = [self.input(tensor) for tensor in self.small[reading.stage]]
         return f"r{reading.stage}[{reading.place}]"
 
+    def drawn(self, number: Drawn) -> str:
+        return f"d{number.place}"
+
+    def write_draws(self, emitter: Emitter, may_rerun: bool) -> None:
+        """Draws the random numbers that the program does; CPython draws them once more where it runs the call."""
+        generators = {self.load(draw.path): draw.state for draw in self.host.draws} if may_rerun else {}
+        for name, state in generators.items():
+            emitter.raw(f"state_{name} = {emitter.constant(state.read)}({name})")
+        self.undraw = "".join(f"    {emitter.constant(s.write)}({n}, state_{n})\n" for n, s in generators.items())
+        for place, draw in enumerate(self.host.draws):
+            given = "".join(f", {number!r}" for number in draw.args)
+            emitter.raw(f"d{place} = {emitter.constant(draw.method)}({self.load(draw.path)}{given})")
+
+    def is_risky(self) -> bool:
+        """Whether numbers are calculated before the graph runs, which may raise."""
+        return bool(self.read_from) or any(number.function is not None for _, number in self.floats.values())
+
     def literal(self, value: Any) -> str:
         return f"({value!r})" if value - value == 0 else f"float('{value}')"
 
@@ -223,14 +241,13 @@ class Assembly:
                 lines.append(f"r{reading.stage} = {reader}({', '.join(given)})")
             lines.append(self.assignment(emitter, name, number))
         lines += scalars.values()
-        risky = self.read_from or any(number.function is not None for _, number in self.floats.values())
-        if risky:
+        if self.is_risky():
             function = emitter.constant(again.function, "run_again")
             values = ", ".join(self.load(path) for path in again.loads)
             body = "\n    ".join(lines)
             emitter.raw(
                 f"failed = False\ntry:\n    {body}\nexcept {emitter.constant(Exception)}:\n    failed = True\n"
-                f"if failed:\n    return {function}({values})"
+                f"if failed:\n{self.undraw}    return {function}({values})"
             )
         else:
             for line in lines:
@@ -277,14 +294,15 @@ class Assembly:
         had effects, and it may handle the error.
         """
         emitter = Emitter(self.resolve, self.inside)
-        self.write_numbers(emitter)
         conditions = self.conditions()
+        self.write_draws(emitter, again is not None or bool(conditions) or self.is_risky())
+        self.write_numbers(emitter)
         if self.floats:
             self.write_floats(emitter, start)
         if conditions:
             function = emitter.constant(start.elsewhere, "elsewhere")
             values = ", ".join(self.load(path) for path in start.loads)
-            emitter.raw(f"if not ({' and '.join(conditions)}):\n    return {function}({values})")
+            emitter.raw(f"if not ({' and '.join(conditions)}):\n{self.undraw}    return {function}({values})")
         self.hold_locks(emitter)
         if self.host.assumed is not None:
             self.resolve(self.host.assumed)
@@ -342,7 +360,7 @@ class Assembly:
             refused = f"except {emitter.constant(again.refusal)}:\n    failed = True\n"
             handler = refused + (handler if again.written else "")
         emitter.raw(
-            f"{save}{written}failed = False\ntry:\n    {made}\n{handler}if failed:\n{restore}"
+            f"{save}{written}failed = False\ntry:\n    {made}\n{handler}if failed:\n{restore}{self.undraw}"
             f"    return {function}({values})"
         )
         emitter.know(names)
@@ -433,5 +451,6 @@ TEXTS: dict[type, Callable[[Assembly, Any], str]] = {
     Path: Assembly.load,
     TracedFloat: Assembly.float,
     Reading: Assembly.reading,
+    Drawn: Assembly.drawn,
     TracedInt: Assembly.expression,
 }

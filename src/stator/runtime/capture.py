@@ -57,6 +57,7 @@ from stator.runtime import (  # noqa: F401 - rows
     caches,
     checkpointing,
     control_flow,
+    drawing,
     flex_attention,
     random_state,
     scripted,

@@ -8,18 +8,23 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from stator.frame import RETURN, Frame
+from stator.native.callers import call_python
 from stator.world.lazy import forced
 
 Row = Callable[[Any, Frame, Any, list[Any], "dict[str, Any] | None"], Any]
+Condition = Callable[[Any, list[Any]], bool]
 FUNCTIONS: dict[FunctionType, Row] = {}
+CONDITIONS: dict[FunctionType, Condition] = {}  # of the host and the arguments: otherwise a function runs as it is
 CODES: dict[CodeType, Row] = {}  # for functions that are made anew each time, such as what `torch.func.grad` returns
 
 
-def answers_for(*functions: Any) -> Callable[[Row], Row]:
+def answers_for(*functions: Any, when: Condition | None = None) -> Callable[[Row], Row]:
     """Registers a row for these functions."""
 
     def register(row: Row) -> Row:
         FUNCTIONS.update(dict.fromkeys(functions, row))
+        if when is not None:
+            CONDITIONS.update(dict.fromkeys(functions, when))
         return row
 
     return register
@@ -49,16 +54,24 @@ def caller_of(function: Any) -> Row | None:
 
 def call_row(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """What the row calls is no part of the user's frames that a break could go on in."""
+    if not applies(host, function, args):
+        return call_python(host, f, function, args, kwargs)
     f.tail = -1
     row = row_of(function)
     assert row is not None
     return row(host, f, function, [forced(host, arg) for arg in args], kwargs)
 
 
+def applies(host: Any, function: Any, args: list[Any]) -> bool:
+    """Whether the row of a function answers for these arguments."""
+    condition = CONDITIONS.get(function)
+    return condition is None or condition(host, [forced(host, arg) for arg in args[:1]])
+
+
 def replace_body(host: Any, f: Frame, function: Any) -> bool:
     """Lets the frame of such a function answer; True if it is one."""
     row = row_of(function)
-    if row is None:
+    if row is None or not applies(host, function, f.locals[:1]):
         return False
     answer_frame(f, lambda frame, args, kwargs: row(host, frame, function, args, kwargs))
     return True

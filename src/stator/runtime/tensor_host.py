@@ -97,6 +97,7 @@ class TensorHost(Host):
         self.recorder.host = self
         self.array_inputs: list[Any] = []  # outside arrays that are graph inputs: array, path, tensor
         self.cached: dict[Any, Any] = {}  # (id of an lru_cache, key of a call) -> what it holds for the program
+        self.draws: list[Any] = []  # calls that draw random numbers, for the entry function
         self.registries = Registries()
         self.regions = Regions(self.seen)
         marked.notice_substitutes()

@@ -276,9 +276,11 @@ VALUES: dict[type, Any] = {
 
 def enter_random(world: World, obj: Any, path: Path) -> Any:
     """A random generator: a copy in the same state, which is guarded; its final state is put back."""
-    if not world.patient:  # it is in another state on every call
-        raise unsupported("native-impure", "the next random number", function="random")
     cls = type(obj)
+    if not world.patient:  # it is in another state on every call
+        if cls is not random.Random:
+            raise unsupported("native-impure", "the next random number", function="random")
+        return enter_instance(world, obj, path)
     world.guards.add(path, TYPE_IS, cls, world.origin())
     if _frames.is_heap_type(cls):
         world.type_info(cls)

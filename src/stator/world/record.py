@@ -87,6 +87,12 @@ class Namespace:
     def guard_absent(self, name: Any) -> None:
         self.world.guards.add(self.path, NO_ATTR if self.by_attribute else NO_KEY, name, self.world.origin())
 
+    def look_again(self) -> None:
+        """Names that were not there have come, from a module that loaded itself: that is no effect of the program."""
+        for name in [name for name in self.absent if name in self.real and name not in self.touched]:
+            self.absent.discard(name)
+            self.world.guards.drop(self.path, NO_ATTR if self.by_attribute else NO_KEY, name)
+
     def path_of(self, name: Any) -> Path:
         return self.path.attr(name) if self.by_attribute and type(name) is str else self.dict_path().entry(name)
 

@@ -1,0 +1,160 @@
+"""Numbers of `random` and `numpy.random`: drawn by the entry function, in the order of the program."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import stator
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> Iterator[None]:
+    python, numpys = random.getstate(), np.random.get_state()
+    yield
+    random.setstate(python)
+    np.random.set_state(numpys)
+
+
+def results(program: Callable[..., Any]) -> tuple[list[str], Any, str]:
+    """What four calls give, and the states of the generators after them."""
+    random.seed(5)
+    np.random.seed(6)
+    found = [str(program(torch.arange(6.0) + i)) for i in range(4)]
+    return found, random.getstate(), str(np.random.get_state())
+
+
+def scaled(x: Any) -> Any:
+    return (x * 2) * random.random() + 1
+
+
+def rolled(x: Any) -> Any:
+    return x.roll(random.randint(0, 3)) + random.uniform(-1, 1)
+
+
+def returned(x: Any) -> Any:
+    number = random.random()
+    return x * number, number
+
+
+def cut(x: Any) -> Any:
+    count = random.randrange(5)
+    return x[: count + 1].sum(), count
+
+
+def repeated(x: Any) -> Any:
+    for _ in range(3):
+        x = x * random.random()
+    return x
+
+
+def mixed_up(x: Any) -> Any:
+    share = np.random.beta(0.4, 0.4)
+    return share * x + (1 - share) * x.flip(0)
+
+
+def noisy(x: Any) -> Any:
+    return x * np.random.rand() + np.random.randn()
+
+
+def moved(x: Any) -> Any:
+    return x.roll(np.random.randint(0, 4)) + np.random.uniform(-1, 1)
+
+
+def both(x: Any) -> Any:
+    return x * random.random() - np.random.normal(0, 2) + random.random()
+
+
+ONE_GRAPH = [scaled, rolled, returned, cut, repeated, mixed_up, noisy, moved, both]
+
+
+@pytest.mark.parametrize("program", ONE_GRAPH)
+def test_one_graph(program: Any) -> None:
+    graphs = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph
+
+    expected = results(program)
+    assert results(stator.compile(program, backend=backend)) == expected
+    assert len(graphs) == 1
+
+
+@pytest.mark.parametrize("program", [scaled, cut, mixed_up, moved])
+def test_traced(program: Any) -> None:
+    expected = results(program)
+    assert results(stator.compile(program, backend="aot_eager")) == expected
+
+
+def branching(x: Any) -> Any:
+    y = x + 1
+    if random.random() < 0.5:
+        y = y * 3
+    return y - np.random.rand()
+
+
+def shuffled(x: Any) -> Any:
+    numbers = [1, 2, 3, 4]
+    random.shuffle(numbers)
+    return x * numbers[0] + random.choice(numbers) + random.gauss(0, 1)
+
+
+def failing(x: Any) -> Any:
+    """The graph fails on some calls: the numbers are drawn again by CPython."""
+    place = random.randrange(4) + np.random.randint(0, 2)
+    try:
+        return x[torch.tensor([place + 3])]
+    except IndexError as error:
+        return str(error), random.random()
+
+
+def invalid(x: Any) -> Any:
+    try:
+        return x * np.random.beta(-1, 1)
+    except ValueError as error:
+        return str(error)
+
+
+def seeding(x: Any) -> Any:
+    random.seed(3)
+    np.random.seed(4)
+    return x * random.random() + np.random.rand() + torch.from_numpy(np.random.rand(6))
+
+
+@pytest.mark.parametrize("program", [branching, shuffled, failing, invalid, seeding])
+def test_with_breaks(program: Any) -> None:
+    expected = results(program)
+    assert results(stator.compile(program, backend="eager")) == expected
+
+
+class Augment(torch.nn.Module):
+    """Generators of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rng = random.Random(1)
+        self.generator = np.random.default_rng(2)
+
+    def forward(self, x: Any) -> Any:
+        return x * self.rng.random() + self.rng.randint(1, 6) + self.generator.normal(0, 2) * self.generator.random()
+
+
+def test_own_generators() -> None:
+    module, compiled = Augment(), stator.compile(Augment(), backend="eager", fullgraph=False)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(torch.ones(3)), module(torch.ones(3)))
+
+
+def test_not_exported() -> None:
+    class Module(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x * np.random.rand()
+
+    with pytest.raises(stator.ExportError, match="draws numbers"):
+        stator.export(Module(), (torch.ones(2),))
