@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from stator.shapes.floats import TracedFloat
+from stator.shapes.fused_ops import FUSED
 from stator.shapes.scalar_ops import OPS, REFLECTIONS
 
 Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
@@ -23,7 +24,7 @@ def tensorised(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], traces:
         for form in FORMS.get(func, ()):
             if (found := form(func, args, kwargs)) is not None and not (traces and found[0] in UNTRACEABLE):
                 return found
-    return None
+    return _called(func, args, kwargs) if traces and func in FUSED else None
 
 
 def takes_floats(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> bool:
@@ -240,7 +241,7 @@ def _called(func: Any, args: Any, kwargs: Any) -> Call | None:
         return None
     given = [*args, *(kwargs.get(name) for name in op.parameters[len(args) : last])]
     for i, (name, value) in enumerate(zip(op.parameters, given, strict=False)):
-        if name in op.numbers and _is_tensor(value):
+        if name in op.numbers and _is_tensor(value) and not op.reads:
             return None
         if holds_floats(value):
             if name not in op.numbers:
@@ -251,6 +252,7 @@ def _called(func: Any, args: Any, kwargs: Any) -> Call | None:
 
 OPTIONAL = frozenset(
     {"weight", "bias", "min", "max", "dtype", "device", "attn_mask", "dropout_p", "is_causal", "beta", "dim", "keepdim"}
+    | {"grad_scale", "found_inf"}
 )  # None is the default
 
 
