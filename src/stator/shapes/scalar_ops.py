@@ -73,7 +73,12 @@ def named(call: Any, parameters: str, keywords: str) -> Any:
     """The call with its last parameters given by keyword."""
     names, by_name = parameters.split(), keywords.split()
     plain = len(names) - len(by_name)
-    return lambda *args: call(*args[:plain], **dict(zip(by_name, args[plain:], strict=False)))
+
+    def run(*args: Any) -> Any:
+        given = zip(by_name, args[plain:], strict=False)
+        return call(*args[:plain], **{name: value for name, value in given if name != "dim" or value is not None})
+
+    return run
 
 
 def _into(x: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
@@ -387,4 +392,4 @@ _as_it_is(torch.hinge_embedding_loss, "input target margin reduction", "margin",
 _as_it_is(torch._C._nn.multi_margin_loss, "input target p margin weight reduction", "margin", margin=1.0)
 _as_it_is(torch.pairwise_distance, "x1 x2 p eps keepdim", "p eps", p=2.0, eps=1e-6)
 _as_it_is(torch.cdist, "x1 x2 p", "p", p=2.0)
-_as_it_is(torch.cosine_similarity, "x1 x2 dim eps", "eps", eps=1e-8)
+_as_it_is(torch.cosine_similarity, "x1 x2 dim eps", "eps", "dim eps", eps=1e-8)

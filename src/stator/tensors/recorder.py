@@ -364,7 +364,7 @@ class Recorder:
             target, args = self._bound(func, args)
         form = None
         if self.has_floats or (self.traces and target.func in FUSED):
-            form = tensorised(target.func, args, kwargs or {}, self.traces)
+            form = tensorised(target.func, args, kwargs or {}, self.traces, target.handler is None)
         if form is None and kwargs and len(kwargs) == 1 and not kwargs.keys().isdisjoint(NUMBERS):
             form = with_tensor(target.func, args, kwargs)
         if form is not None and form[0] is not operator.setitem:
