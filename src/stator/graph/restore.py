@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import fx
 
 from stator.tensors.modes import ENTER, LEAVE, SETTERS
@@ -35,3 +37,19 @@ class Restore:
                 leave(variables[name])
         for setter, value in self._settings.items():
             setter(value)
+
+
+def keeping_grad_mode(function: Callable[..., Any], graph: fx.Graph) -> Callable[..., Any]:
+    """What a backend made of a graph; where that fails in the middle, the grad mode is what it was."""
+    if not graph.find_nodes(op="call_function", target=torch._C._set_grad_enabled):
+        return function
+
+    def run(*args: Any) -> Any:
+        before = torch.is_grad_enabled()
+        try:
+            return function(*args)
+        except BaseException:
+            torch._C._set_grad_enabled(before)
+            raise
+
+    return run

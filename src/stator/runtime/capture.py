@@ -21,10 +21,11 @@ from stator.emit.plan import CannotRebuild, Source
 from stator.errors import InternalError, StatorError, Unsupported, unsupported
 from stator.eval.machine import Machine, Place, Stopped
 from stator.frame import Frame, forget_tracebacks
-from stator.graph.backends import compile_graph, refused, traces
+from stator.graph.backends import BACKENDS, compile_graph, refused, traces
 from stator.graph.module import eager_callable, operation_names
 from stator.graph.overlap import guarded
 from stator.graph.prologue import NotAsAssumed, assertions_of, checked, checks_of, undone, written_before_checks
+from stator.graph.restore import keeping_grad_mode
 from stator.guards import path as paths
 from stator.guards.check import EQ
 from stator.guards.guardset import GuardSet
@@ -547,6 +548,8 @@ class Capture:
             dynamic=options.dynamic,
             fake_mode=mode,
         )
+        if not isinstance(options.backend, str) or options.backend not in BACKENDS:
+            function = keeping_grad_mode(function, module.graph)
         written = [recorder.inputs.index(name) for name in recorder.mutated]
         if written and options.backend != "eager":
             function = guarded(function, eager_callable(module), written)

@@ -7,12 +7,13 @@ tells has no value yet: where one is needed, capture ends.
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from stator.shapes.calculations import CONDITION, INT, INT_MATH, Kind
+from stator.shapes.calculations import INT, INT_MATH, Kind
 
 if TYPE_CHECKING:
     from stator.shapes.polynomial import Polynomial
@@ -287,14 +288,24 @@ def _constant(name: str) -> None:
     setattr(TracedInt, f"__r{name.strip('_')}__", reflected)
 
 
+def _beside(function: Any, left: TracedInt, right: float) -> Any:
+    """A comparison with a float is one with the whole number next to it."""
+    if not math.isfinite(right):
+        return function(0, right)
+    if function in (operator.eq, operator.ne) and not right.is_integer():
+        return function is operator.ne
+    whole = math.ceil if function in (operator.lt, operator.ge) else math.floor
+    return left.symbols.compare(function, left, whole(right))
+
+
 def _comparison(name: str) -> None:
     function = getattr(operator, name)
 
     def compare(self: TracedInt, other: Any) -> Any:
         if type(other) in INTS:
             return self.symbols.compare(function, self, other)
-        if type(other) is float and from_data(self):
-            return evaluated(function, (self, other), CONDITION)
+        if type(other) is float:
+            return _beside(function, self, other)
         return _decayed(function, self, other)
 
     setattr(TracedInt, f"__{name}__", compare)

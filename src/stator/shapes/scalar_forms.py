@@ -9,21 +9,34 @@ from typing import Any
 import torch
 
 from stator.shapes.floats import TracedFloat
+from stator.shapes.fused_ops import FUSED
+from stator.shapes.late import read_late
 from stator.shapes.scalar_ops import OPS, REFLECTIONS
 
 Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
 Form = Callable[[Any, tuple[Any, ...], dict[str, Any]], Call | None]
 
 
-def tensorised(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], traces: bool) -> Call | None:
-    """The call with symbolic floats as tensors, if it has any and the result is the same; also if a backend traces."""
+def tensorised(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], traces: bool, plain: bool = True
+) -> Call | None:
+    """The call with symbolic floats as tensors, if it has any and the result is the same; also if a backend traces.
+
+    A `plain` call is recorded as it is: where nobody traces, it may read its numbers when it runs.
+    """
     if takes_floats(args, kwargs):
         if not all(map(_decides_nothing, (*args, *kwargs.values()))) and _holds_mixed((*args, *kwargs.values())):
             return None  # whether the number is an int matters
+        if len(args) == 1 and len(kwargs) == 1 and kwargs.keys() <= SECOND:
+            args, kwargs = (*args, *kwargs.values()), {}
         for form in FORMS.get(func, ()):
             if (found := form(func, args, kwargs)) is not None and not (traces and found[0] in UNTRACEABLE):
                 return found
-    return None
+        return read_late(func, args, kwargs) if plain and not traces else None
+    return _called(func, args, kwargs) if traces and func in FUSED else None
+
+
+SECOND = frozenset({"other", "exponent"})  # names of the second argument
 
 
 def takes_floats(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> bool:
@@ -232,7 +245,7 @@ def _made(func: Any, args: Any, kwargs: Any) -> Call | None:
 
 def _called(func: Any, args: Any, kwargs: Any) -> Call | None:
     """An operation of our own that does what the call would do with numbers."""
-    op = OPS.get((func, "alpha") if "alpha" in kwargs else func)
+    op = (OPS.get((func, "alpha")) if "alpha" in kwargs else None) or OPS.get(func)
     if op is None or len(args) > len(op.parameters) or kwargs.keys() - set(op.parameters[len(args) :]):
         return None
     last = max([len(args), *(op.parameters.index(name) + 1 for name in kwargs)])
@@ -240,7 +253,7 @@ def _called(func: Any, args: Any, kwargs: Any) -> Call | None:
         return None
     given = [*args, *(kwargs.get(name) for name in op.parameters[len(args) : last])]
     for i, (name, value) in enumerate(zip(op.parameters, given, strict=False)):
-        if name in op.numbers and _is_tensor(value):
+        if name in op.numbers and _is_tensor(value) and not op.reads:
             return None
         if holds_floats(value):
             if name not in op.numbers:
@@ -251,6 +264,7 @@ def _called(func: Any, args: Any, kwargs: Any) -> Call | None:
 
 OPTIONAL = frozenset(
     {"weight", "bias", "min", "max", "dtype", "device", "attn_mask", "dropout_p", "is_causal", "beta", "dim", "keepdim"}
+    | {"grad_scale", "found_inf"}
 )  # None is the default
 
 

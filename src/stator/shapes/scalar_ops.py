@@ -21,6 +21,7 @@ class Op(NamedTuple):
     numbers: frozenset[str]
     function: Any
     traceable: bool = True  # whether its formula says what it does, or only what comes out
+    reads: bool = False  # whether tensors may stand for its numbers
 
 
 OPS: dict[Any, Op] = {}  # by what the program calls
@@ -41,7 +42,7 @@ def read(number: Any) -> Any:
     return number.item() if isinstance(number, torch.Tensor) else number
 
 
-def _op(name: str, call: Any, parameters: str, numbers: str, formula: Callable[..., Any], traceable: bool = True) -> Op:
+def added(name: str, call: Any, parameters: str, numbers: str, formula: Callable[..., Any], traceable: bool = True) -> Op:
     """Adds an operation to this module; `call` takes its parameters as Python has them."""
     names = tuple(parameters.split())
     places = [names.index(number) for number in numbers.split()]
@@ -68,11 +69,16 @@ def met(x: torch.Tensor, number: Any) -> Any:
     return number.to(torch.result_type(x, 1.0))
 
 
-def _named(call: Any, parameters: str, keywords: str) -> Any:
+def named(call: Any, parameters: str, keywords: str) -> Any:
     """The call with its last parameters given by keyword."""
     names, by_name = parameters.split(), keywords.split()
     plain = len(names) - len(by_name)
-    return lambda *args: call(*args[:plain], **dict(zip(by_name, args[plain:], strict=False)))
+
+    def run(*args: Any) -> Any:
+        given = zip(by_name, args[plain:], strict=False)
+        return call(*args[:plain], **{name: value for name, value in given if name != "dim" or value is not None})
+
+    return run
 
 
 def _into(x: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
@@ -89,7 +95,7 @@ def _method(name: str, parameters: str, numbers: str, formula: Callable[..., Any
         writes = attribute.endswith("_")
         if known not in globals():
             made = (lambda x, *rest: _into(x, formula(x, *rest))) if writes else formula
-            row = _op(known, _named(getattr(torch.Tensor, attribute), parameters, keywords), parameters, numbers, made)
+            row = added(known, named(getattr(torch.Tensor, attribute), parameters, keywords), parameters, numbers, made)
         OPS[(call, "alpha") if keywords == "alpha" else call] = row
 
 
@@ -127,7 +133,7 @@ _method("clamp_max", "self max", "max", lambda x, s: _bounded(x, None, s))
 
 
 REFLECTIONS: dict[Any, Op] = {  # by operator: `number operator tensor`
-    operation: _op(f"r{operation.__name__}_number", swapped, "self other", "other", formula)
+    operation: added(f"r{operation.__name__}_number", swapped, "self other", "other", formula)
     for operation, swapped, formula in (
         (operator.add, lambda x, s: s + x, lambda x, s: met(x, s) + x),
         (operator.mul, lambda x, s: s * x, lambda x, s: met(x, s) * x),
@@ -151,21 +157,21 @@ def _filled_like(x: torch.Tensor, s: Any, dtype: Any = None) -> torch.Tensor:
     return torch.empty_like(x, dtype=dtype).copy_(s)
 
 
-OPS[torch.full] = _op(
+OPS[torch.full] = added(
     "full",
-    _named(torch.full, "size fill_value dtype device", "dtype device"),
+    named(torch.full, "size fill_value dtype device", "dtype device"),
     "size fill_value dtype device",
     "fill_value",
     _filled,
 )
-OPS[torch.full_like] = _op(
+OPS[torch.full_like] = added(
     "full_like",
-    _named(torch.full_like, "self fill_value dtype", "dtype"),
+    named(torch.full_like, "self fill_value dtype", "dtype"),
     "self fill_value dtype",
     "fill_value",
     _filled_like,
 )
-OPS[torch.Tensor.new_full] = _op(
+OPS[torch.Tensor.new_full] = added(
     "new_full",
     torch.Tensor.new_full,
     "self size fill_value",
@@ -199,7 +205,7 @@ def _foreach(name: str, parameters: str, formula: Callable[..., Any], keywords: 
 
         label = f"foreach_{name}{'_alpha' if keywords == 'alpha' else ''}{'_' if writes else ''}"
         key = (call, "alpha") if keywords == "alpha" else call
-        OPS[key] = _op(label, _named(call, parameters, keywords), parameters, number, loop)
+        OPS[key] = added(label, named(call, parameters, keywords), parameters, number, loop)
 
 
 _foreach("add", "self other alpha", lambda x, y, s: x + y * met(x, s), "alpha")
@@ -222,7 +228,7 @@ _foreach("minimum", "self scalar", lambda x, s: torch.clamp_max(x, met(x, s)))
 
 
 def _function(call: Any, parameters: str, numbers: str, formula: Callable[..., Any]) -> None:
-    OPS[call] = _op(f"{call.__name__}_number", call, parameters, numbers, formula)
+    OPS[call] = added(f"{call.__name__}_number", call, parameters, numbers, formula)
 
 
 def _softplus(x: torch.Tensor, beta: Any = 1.0, threshold: Any = 20.0) -> torch.Tensor:
@@ -264,7 +270,7 @@ def _attend(q: Any, k: Any, v: Any, mask: Any, dropout: Any, causal: Any, *named
     return F.scaled_dot_product_attention(q, k, v, mask, dropout or 0.0, bool(causal), **keywords)
 
 
-OPS[F.scaled_dot_product_attention] = _op(
+OPS[F.scaled_dot_product_attention] = added(
     "attention", _attend, "query key value attn_mask dropout_p is_causal scale enable_gqa", "scale", _attention
 )
 _function(
@@ -318,7 +324,7 @@ def _product(name: str, product: Callable[..., torch.Tensor]) -> None:
 
         formula = _combined(product)
         made = (lambda x, *rest, formula=formula: _into(x, formula(x, *rest))) if writes else formula
-        row = _op(f"{attribute}_{owner.__name__}_number", given, parameters, "beta alpha", made)
+        row = added(f"{attribute}_{owner.__name__}_number", given, parameters, "beta alpha", made)
         OPS[call] = OPS[call, "alpha"] = row
 
 
@@ -335,13 +341,13 @@ _product("addbmm", lambda a, b: torch.bmm(a, b).sum(0))
 def _as_it_is(call: Any, parameters: str, numbers: str, keywords: str = "", **example: Any) -> None:
     """A call that is part of a graph nobody traces; `example`: numbers for which the result has the same type."""
     names = parameters.split()
-    plain = _named(call, parameters, keywords)
+    plain = named(call, parameters, keywords)
 
     def stand_in(*args: Any) -> Any:
         return plain(*(example.get(name, arg) for name, arg in zip(names, args, strict=False)))
 
     label = f"{getattr(call, '__name__', 'call')}_as_it_is"
-    OPS[call] = _op(label, plain, parameters, numbers, stand_in, traceable=False)
+    OPS[call] = added(label, plain, parameters, numbers, stand_in, traceable=False)
 
 
 for _call in (F.dropout, F.alpha_dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.feature_alpha_dropout):
@@ -386,4 +392,4 @@ _as_it_is(torch.hinge_embedding_loss, "input target margin reduction", "margin",
 _as_it_is(torch._C._nn.multi_margin_loss, "input target p margin weight reduction", "margin", margin=1.0)
 _as_it_is(torch.pairwise_distance, "x1 x2 p eps keepdim", "p eps", p=2.0, eps=1e-6)
 _as_it_is(torch.cdist, "x1 x2 p", "p", p=2.0)
-_as_it_is(torch.cosine_similarity, "x1 x2 dim eps", "eps", eps=1e-8)
+_as_it_is(torch.cosine_similarity, "x1 x2 dim eps", "eps", "dim eps", eps=1e-8)

@@ -20,7 +20,7 @@ from stator.shapes.expressions import NoForm, Postfix, Text, fold
 from stator.shapes.marks import Bounds
 from stator.shapes.polynomial import Number, Polynomial
 from stator.shapes.scalar import LARGEST_POWER, TracedBool, TracedInt
-from stator.shapes.unbacked import RELATIONS, Question, answer, is_condition, usually
+from stator.shapes.unbacked import RELATIONS, Question, answer, guess, is_condition, usually
 from stator.shapes.unknowns import QUESTIONS, Unknowns
 
 LARGEST = 1 << 62  # ints beyond stay constants
@@ -397,8 +397,7 @@ class Symbols:
 
     def within(self, bound: Any, low: Any, size: Any) -> Any:
         """A bound of a slice that only data tells, assumed to lie inside; gives it counted from the start."""
-        guess = self.unknowns.guessed(self.unknowns.settled(number_of(bound)))
-        if guess is not None and guess < 0:
+        if self._is_from_end(bound, size):
             self.suppose(operator.lt, bound, 0)
             bound = bound + size
         else:
@@ -406,6 +405,21 @@ class Symbols:
         self.suppose(operator.ge, bound, low)
         self.suppose(operator.le, bound, size)
         return bound
+
+    def _is_from_end(self, bound: Any, size: Any) -> bool:
+        """Whether a bound is rather negative: if the numbers that it is made of are about half of the size."""
+        number, whole = map(self.unknowns.settled, (number_of(bound), number_of(size)))
+        length = self.unknowns.guessed(whole)
+        guesses = {symbol: guess(self.env, symbol) for symbol in self.unknowns.symbols_of(number)}
+        if length is not None:
+            half = {s: min(value, max(length // 2, self._least(s))) for s, value in guesses.items()}
+            guesses |= {s: value for s, value in half.items() if s not in self.env.backed_var_to_val}
+        value = self.unknowns.expr(number).xreplace(guesses)
+        return (isinstance(value, int) or bool(value.is_Integer)) and int(value) < 0
+
+    def _least(self, symbol: Any) -> int:
+        low = self.env.var_to_range[symbol].lower
+        return int(low) if low.is_Integer else 1
 
     def undecided(self, expr: Any, stack: Sequence[Location] = ()) -> Unsupported:
         """The error for a number or condition whose value is needed; it belongs to the place that made it."""

@@ -99,6 +99,8 @@ def _parts(func: Any) -> Handler:
     def make(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = dict(zip(("input", "chunks", "dim"), args, strict=False)) | kwargs
         tensor, count, dim = given.get("input"), given.get("chunks"), given.get("dim", 0)
+        if type(count) is TracedInt and count.symbols.is_unbacked(count):
+            raise DataDependent("torch.chunk", PARTS)
         if type(tensor) is TracedTensor and type(count) is int and count > 0 and type(dim) is int:
             sizes = tensor._meta.size
             size = sizes[dim] if -len(sizes) <= dim < len(sizes) else None
@@ -107,6 +109,47 @@ def _parts(func: Any) -> Handler:
                 last = size - length * (count - 1)
                 size.symbols.assume(last >= 1)
                 return recorder.call(torch.Tensor.split, (tensor, [*[length] * (count - 1), last], dim))
+        return recorder.record(target, args, kwargs)
+
+    return make
+
+
+def _sections(func: Any, dim: int | None, least: int) -> Handler:
+    """`tensor_split` and its kin: places that only data tells, but not how many parts there are."""
+    target = target_of(func)
+    assert target is not None
+
+    def make(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = dict(zip(("input", "where", "dim"), args, strict=False)) | kwargs
+        tensor = given.get("input")
+        where = given.get("where", given.get("indices", given.get("sections", given.get("indices_or_sections"))))
+        if type(where) is TracedInt and where.symbols.is_unbacked(where):
+            raise DataDependent(f"torch.{func.__name__}", PARTS)
+        rank = len(tensor._meta.size) if type(tensor) is TracedTensor else 0
+        if dim is None or type(where) not in (list, tuple) or rank < least or not is_symbolic(where):
+            return recorder.record(target, args, kwargs)
+        return recorder.call(torch.tensor_split, (tensor, where, min(dim, rank - 1)))
+
+    return make
+
+
+PARTS = "how many parts there are only data tells; give a list of sizes or places"
+
+
+def _split(func: Any) -> Handler:
+    """`split` into parts of one size: how many there are must be known."""
+    target = target_of(func)
+    assert target is not None
+
+    def make(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = dict(zip(("input", "size", "dim"), args, strict=False)) | kwargs
+        size = given.get("size", given.get("split_size_or_sections", given.get("split_size")))
+        tensor, dim = given.get("input", given.get("tensor")), given.get("dim", 0)
+        if type(tensor) is TracedTensor and type(size) in (int, TracedInt) and type(dim) is int:
+            sizes = tensor._meta.size
+            whole = sizes[dim] if -len(sizes) <= dim < len(sizes) else 0
+            if any(type(n) is TracedInt and n.symbols.is_unbacked(n) for n in (size, whole)):
+                raise DataDependent(f"torch.{func.__name__}", PARTS)
         return recorder.record(target, args, kwargs)
 
     return make
@@ -143,6 +186,11 @@ for _func in (torch.Tensor.stride, torch.Tensor.is_contiguous):
 register(torch.Tensor.new_tensor, _new_tensor)
 for _func in (torch.chunk, torch.Tensor.chunk):
     register(_func, _parts(_func))
+for _owner in (torch, torch.Tensor):
+    for _name, _dim, _least in (("tensor_split", None, 0), ("hsplit", 1, 1), ("vsplit", 0, 2), ("dsplit", 2, 3)):
+        register(getattr(_owner, _name), _sections(getattr(_owner, _name), _dim, _least))
+for _func in (torch.split, torch.Tensor.split, torch.functional.split):
+    register(_func, _split(_func))
 register(torch.Tensor.item, _item)
 for _owner in (torch, torch.Tensor):
     register(_owner.equal, comparing.equal)

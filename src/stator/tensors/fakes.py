@@ -173,6 +173,11 @@ def make_fake(mode: FakeTensorMode, meta: Meta) -> FakeTensor:
         return fake
 
 
+def _extent(size: Any) -> Any:
+    """How many strides a dimension takes at most; whether a symbolic size is zero is not asked."""
+    return max(size - 1, 0) if type(size) is int else size
+
+
 def _allocate(mode: FakeTensorMode, meta: Meta) -> FakeTensor:
     sizes, strides, offset = meta.plain()
     with torch.no_grad():
@@ -180,7 +185,7 @@ def _allocate(mode: FakeTensorMode, meta: Meta) -> FakeTensor:
             start = torch.empty_strided(sizes, strides, dtype=meta.dtype, device="meta")
             plain = start.as_strided(sizes, strides, offset)
         elif offset:
-            room = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True) if size)
+            room = 1 + sum(_extent(size) * stride for size, stride in zip(sizes, strides, strict=True))
             storage = torch.empty(offset + room, dtype=meta.dtype, device="meta").untyped_storage()
             plain = torch.empty(0, dtype=meta.dtype, device="meta").set_(storage, offset, sizes, strides)
         else:

@@ -29,20 +29,20 @@ def needs_data(index: Any, tensor: Any) -> bool:
         if any(map(_is_from_data, (index.start, index.stop, index.step))):
             return True
         return _is_from_end(index.start) and any(map(_is_from_data, tensor._meta.size))
-    return type(index) is TracedInt or _is_index(index)
+    return type(index) is TracedInt or is_index(index)
 
 
 def _is_from_data(part: Any) -> bool:
     if type(part) is TracedInt:
         return part.symbols.is_unbacked(part)
-    return _is_index(part)
+    return is_index(part)
 
 
 def _is_from_end(start: Any) -> bool:
     return type(start) is int and start < 0
 
 
-def _is_index(value: Any) -> bool:
+def is_index(value: Any) -> bool:
     """A 0-d tensor of an integer type is an int to indexing."""
     if type(value) is not TracedTensor or value._meta.size:
         return False
@@ -57,9 +57,9 @@ def with_numbers(recorder: Recorder, args: Any, kwargs: Any, first: int = 1) -> 
 
 
 def _number(recorder: Recorder, value: Any) -> Any:
-    if type(value) in (tuple, list) and any(map(_is_index, value)):
+    if type(value) in (tuple, list) and any(map(is_index, value)):
         return type(value)(_number(recorder, item) for item in value)
-    return number_of(recorder, value) if _is_index(value) else value
+    return number_of(recorder, value) if is_index(value) else value
 
 
 def holds_sizes(func: Any, args: Any, kwargs: Any) -> bool:
@@ -68,7 +68,7 @@ def holds_sizes(func: Any, args: Any, kwargs: Any) -> bool:
     if first is None:
         return False
     return any(
-        _is_index(arg) or (type(arg) in (tuple, list) and any(map(_is_index, arg)))
+        is_index(arg) or (type(arg) in (tuple, list) and any(map(is_index, arg)))
         for arg in (*args[first:], *kwargs.values())
     )
 
@@ -89,7 +89,7 @@ SIZED: dict[Any, int] = {
 def get(recorder: Recorder, tensor: TracedTensor, index: Any) -> Any:
     """`tensor[index]`."""
     parts = list(index) if type(index) is tuple else [index]
-    if recorder.sub is not None and recorder.sub.gathers and all(map(_is_index, parts)):
+    if recorder.sub is not None and recorder.sub.gathers and all(map(is_index, parts)):
         return recorder.call(torch.ops.aten.index.Tensor, (tensor, parts))
     view, rest = _view(recorder, tensor, index)
     if rest:
@@ -111,7 +111,7 @@ def _view(recorder: Recorder, tensor: TracedTensor, index: Any) -> tuple[TracedT
     dim = 0
     for part in parts:
         kind = type(part)
-        if kind is int or kind is TracedInt or _is_index(part):
+        if kind is int or kind is TracedInt or is_index(part):
             part = number_of(recorder, part) if kind is TracedTensor else part
             tensor = recorder.call(torch.Tensor.select, (tensor, dim, part))
         elif kind is slice:

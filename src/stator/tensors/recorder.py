@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from stator.shapes import polynomial
 from stator.shapes.expressions import Nodes, fold
+from stator.shapes.fused_ops import FUSED
 from stator.shapes.polynomial import Polynomial
 from stator.shapes.scalar import TracedBool, number
 from stator.shapes.scalar_forms import takes_floats, tensorised, with_tensor
@@ -23,6 +24,7 @@ from stator.shapes.symbols import Comparison, Symbols, is_long
 from stator.tensors import attributes, bindings, counting, data, finish, indexing, inputs, randomness
 from stator.tensors import data_dependent as data_dependent  # registers its rows
 from stator.tensors import gradients as gradients
+from stator.tensors import triangles as triangles
 from stator.tensors.array_calls import array_call, array_call_once
 from stator.tensors.checks import assert_holds
 from stator.tensors.failing import draws_nothing, may_draw, may_fail, may_run_twice
@@ -51,6 +53,7 @@ from stator.tensors.scalars import ARITHMETIC, Scalars, truth_tensor
 from stator.tensors.signals import DataDependent, HiddenNumber, NotLeaf, UnsupportedOp, describe
 from stator.tensors.subgraph import SubGraph, left_its_graph
 from stator.tensors.targets import KINDS, Target, as_operator, safe_name, target_of, unbind
+from stator.tensors.traceable import traceable
 from stator.tensors.traced import Storage, TracedTensor, current, make, make_view
 from stator.tensors.undoing import Failures, can_be_undone
 
@@ -361,7 +364,9 @@ class Recorder:
         target = target_of(func)
         if target is None:
             target, args = self._bound(func, args)
-        form = tensorised(target.func, args, kwargs or {}, self.traces) if self.has_floats else None
+        form = None
+        if self.has_floats or (self.traces and target.func in FUSED):
+            form = tensorised(target.func, args, kwargs or {}, self.traces, target.handler is None)
         if form is None and kwargs and len(kwargs) == 1 and not kwargs.keys().isdisjoint(NUMBERS):
             form = with_tensor(target.func, args, kwargs)
         if form is not None and form[0] is not operator.setitem:
@@ -382,6 +387,8 @@ class Recorder:
                 args = tuple(truth_tensor(self, arg) if type(arg) is TracedBool else arg for arg in args)
             if target.func in INDEXING and type(args[0]) is TracedTensor and indexing.needs_data(args[1], args[0]):
                 return INDEXING[target.func](self, *args)
+        if self.traces and self.follows_data and (other := traceable(target.func, args, kwargs or {})) is not None:
+            target = target_of(other) or target
         try:
             return self.record(target, args, kwargs or {})
         except HiddenNumber:

@@ -81,9 +81,14 @@ def _pad_sequence(
     return first.new_empty((*shape, *first.shape[1:])) + link.to(first.dtype)
 
 
-def _linspace(start: Any, end: Any, steps: Any, **options: Any) -> Any:
+def _spaced(func: Any) -> Callable[..., Any]:
+    return lambda start, end, steps, *base, **options: _linspace(func, start, end, steps, *base, **options)
+
+
+def _linspace(func: Any, start: Any, end: Any, steps: Any, *base: Any, **options: Any) -> Any:
     if isinstance(start, torch.Tensor) or isinstance(end, torch.Tensor) or "out" in options:
-        return torch.linspace(start, end, steps, **options)
+        return func(start, end, steps, *base, **options)
+    options.pop("base", None)
     kind = options.pop("dtype", None) or torch.linspace(start, end, 0).dtype
     torch._check(steps >= 0)
     return torch.empty(steps, dtype=kind, **options)
@@ -111,7 +116,8 @@ FORMS: dict[Any, Callable[..., Any]] = {
     torch.lstm: _lstm,
     torch._pad_packed_sequence: _pad_packed,
     torch._C._nn.pad_sequence: _pad_sequence,
-    torch.linspace: _linspace,
+    torch.linspace: _spaced(torch.linspace),
+    torch.logspace: _spaced(torch.logspace),
     F.one_hot: _one_hot,
     **{
         func: _window(func)

@@ -37,7 +37,7 @@ def dense_batch(x, batch):
 @idiom(*BATCHES)
 def softmax_by_segment(x, batch):
     size = batch[-1].item() + 1
-    most = x.new_full((size, 3), float("-inf")).index_reduce_(0, batch, x, "amax")
+    most = x.new_full((size, 3), float("-inf")).scatter_reduce(0, batch[:, None].expand_as(x), x, "amax")
     out = (x - most[batch]).exp()
     return out / out.new_zeros(size, 3).index_add_(0, batch, out)[batch]
 
@@ -51,7 +51,7 @@ def first_of_group(x, batch):
 
 @idiom(*BATCHES)
 def split_by_group(x, batch):
-    return [part.mean(0) for part in x.split(torch.bincount(batch, minlength=1).tolist())]
+    return [part.sum(0) for part in x.split(torch.bincount(batch, minlength=6).tolist())]
 
 
 @idiom(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from torch import nn
-from torch.nn.utils.rnn import pad_packed_sequence, pad_sequence
+from torch.nn.utils.rnn import pad_sequence
 
 from tests.shapes.idioms.registry import idiom, ints, r, t
 
@@ -54,21 +53,6 @@ def upsample_batch(x, durations):
     """Rows repeated one by one and put next to each other."""
     parts = [row.expand(n, -1) for row, n in zip(x, durations.tolist(), strict=True)]
     return pad_sequence(parts, batch_first=True)
-
-
-@idiom(*LENGTHS)
-class Packed(nn.Module):
-    """A recurrent layer on packed sequences."""
-
-    def __init__(self):
-        super().__init__()
-        self.lstm = nn.LSTM(2, 3, batch_first=True)
-
-    def forward(self, x, lengths):
-        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-        out, (h, _) = self.lstm(packed)
-        padded, sizes = pad_packed_sequence(out, batch_first=True)
-        return padded.sum(1) + h[-1], sizes
 
 
 @idiom(*LENGTHS)

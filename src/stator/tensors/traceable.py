@@ -1,0 +1,61 @@
+"""Functions that compilers cannot trace for sizes that only data tells: the same in operations that they can.
+
+On real tensors each is torch's own function.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from stator.shapes.scalar import TracedInt
+from stator.shapes.scalar_ops import is_read
+from stator.tensors.symbolic_forms import FORMS
+from stator.tensors.traced import TracedTensor
+
+
+def one_hot(tensor: torch.Tensor, num_classes: Any = -1) -> torch.Tensor:
+    """A scatter, which fails for classes that there are not, too."""
+    if is_read(tensor):
+        return F.one_hot(tensor, num_classes)
+    made = tensor.new_zeros((*tensor.shape, num_classes))
+    return made.scatter(-1, tensor.unsqueeze(-1), 1)
+
+
+def pad_sequence(
+    sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> torch.Tensor:
+    """Each sequence with as much behind it, or in front of it, as the longest has more."""
+    if is_read(sequences):
+        return torch._C._nn.pad_sequence(sequences, batch_first, padding_value, padding_side)
+    longest = sequences[0].shape[0]
+    for sequence in sequences[1:]:
+        longest = torch.sym_max(longest, sequence.shape[0])
+    rows = []
+    for sequence in sequences:
+        filling = sequence.new_full((longest - sequence.shape[0], *sequence.shape[1:]), padding_value)
+        rows.append(torch.cat([filling, sequence] if padding_side == "left" else [sequence, filling]))
+    return torch.stack(rows, 0 if batch_first else 1)
+
+
+def _holds_data(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return any(map(_holds_data, value))
+    if type(value) is TracedTensor:
+        return any(map(_holds_data, value._meta.size))
+    return type(value) is TracedInt and value.symbols.is_unbacked(value)
+
+
+def traceable(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a graph that is traced calls instead of a function; None: the function itself."""
+    found = TRACEABLE.get(func)
+    if found is None or not (any(map(_holds_data, args)) or any(map(_holds_data, kwargs.values()))):
+        return None
+    return found
+
+
+TRACEABLE: dict[Any, Any] = {F.one_hot: one_hot, torch._C._nn.pad_sequence: pad_sequence}
+for _func, _form in TRACEABLE.items():
+    FORMS[_form] = FORMS[_func]
