@@ -208,15 +208,11 @@ def bool_of(host: Any, f: Frame, args: list[Any]) -> Any:
     return args[0] if type(args[0]) is TracedBool else args[0] != 0
 
 
-def _is_from_data(value: Any) -> bool:
-    return type(value) is TracedInt and bool(value.symbols.is_unbacked(value))
-
-
 def extreme(plain: Any, function: Any) -> Caller:
     """`max` and `min` of ints or of floats, without a comparison: whichever it is in the next call."""
 
     def row(host: Any, f: Frame, args: list[Any]) -> Any:
-        if len(args) == 1 and type(args[0]) in (list, tuple) and any(map(_is_from_data, args[0])):
+        if len(args) == 1 and type(args[0]) in (list, tuple) and any(type(arg) is TracedInt for arg in args[0]):
             args = list(args[0])
         kinds = set(map(type, args))
         if len(args) > 1 and TracedFloat in kinds and kinds <= {float, TracedFloat}:
