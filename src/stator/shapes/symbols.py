@@ -488,7 +488,7 @@ class Symbols:
             if type(right) is int and right > 0:
                 return (self.unknowns.floor if function is operator.floordiv else self.unknowns.rest)(left, right)
             if self.unknowns.known(operator.ne, right, 0):
-                exact = polynomial.quotient(left, right)
+                exact = self.unknowns.exact(left, right)
                 return exact if exact is None or function is operator.floordiv else 0
         return None
 
@@ -524,6 +524,9 @@ class Symbols:
         for other, answer, says in _IMPLIED[asked]:
             if self._answers.get((other, difference)) is answer:
                 return says
+        if asked is not operator.eq and self._answers.get((operator.eq, difference)) is False:
+            low, high = self.unknowns.bounds(difference)
+            return False if low == 0 else True if high == 0 else None
         return None
 
     @contextmanager

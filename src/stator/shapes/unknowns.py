@@ -96,9 +96,18 @@ class Unknowns:
         if type(number) is int:
             return number // divisor
         found = quotient(number, divisor)
+        if found.divisor and (exact := self.exact(number, divisor)) is not None:
+            return exact
         if not found.divisor:
             return found.whole
         return polynomial.add(found.whole, self._quotient(found.rest, found.divisor), found.sign)
+
+    def exact(self, number: Number, divisor: Number) -> Number | None:
+        """The quotient if what was found out says that nothing is left."""
+        if not self._same:
+            return polynomial.quotient(number, divisor)
+        known = [self._substitute(n, self._same) if type(n) is Polynomial else n for n in (number, divisor)]
+        return polynomial.quotient(*known)
 
     def rest(self, number: Number, divisor: int) -> Number:
         """What is left when a number is divided by a positive one."""
