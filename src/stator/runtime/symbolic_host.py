@@ -227,11 +227,16 @@ def bool_of(host: Any, f: Frame, args: list[Any]) -> Any:
     return args[0] if type(args[0]) is TracedBool else args[0] != 0
 
 
+def is_symbolic(number: Any) -> bool:
+    """Whether no comparison of this number should become a guard."""
+    return type(number) is TracedInt or depends_on_data(number)
+
+
 def extreme(plain: Any, function: Any) -> Caller:
     """`max` and `min` of ints or of floats, without a comparison: whichever it is in the next call."""
 
     def row(host: Any, f: Frame, args: list[Any]) -> Any:
-        if len(args) == 1 and type(args[0]) in (list, tuple) and any(map(depends_on_data, args[0])):
+        if len(args) == 1 and type(args[0]) in (list, tuple) and any(map(is_symbolic, args[0])):
             args = list(args[0])
         kinds = set(map(type, args))
         if len(args) > 1 and kinds <= MIXED and kinds & {float, TracedFloat} and any(map(depends_on_data, args)):

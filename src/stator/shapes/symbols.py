@@ -348,7 +348,7 @@ class Symbols:
             self.require(Comparison(function, difference, self.unknowns.symbols_of(difference)))
             self._note(asked, difference, not opposite)
             return
-        sides = list(map(self.expr, self.unknowns.sides(difference)))
+        sides = self.unknowns.both(difference)
         if self._narrowed(function, difference):
             self.require(RELATIONS[function](*sides, evaluate=False))
         else:
@@ -384,6 +384,8 @@ class Symbols:
         else:
             self._answers[_TURNED[asked], turned] = not answer
         self.unknowns.holds(asked, difference, answer)
+        if asked is operator.eq and answer:
+            self.unknowns.equal(difference)
 
     def require(self, condition: Any) -> None:
         """A condition that was assumed: a guard if the inputs tell, else to be checked when the graph runs."""
@@ -503,8 +505,10 @@ class Symbols:
             return polynomial.power(base, exponent) if small else None
         if function in (operator.floordiv, operator.mod):
             left, right = map(self.unknowns.settled, numbers)
+            if type(right) is int and right > 0:
+                return (self.unknowns.floor if function is operator.floordiv else self.unknowns.rest)(left, right)
             if self.unknowns.known(operator.ne, right, 0):
-                exact = polynomial.quotient(left, right)
+                exact = self.unknowns.exact(left, right)
                 return exact if exact is None or function is operator.floordiv else 0
         return None
 
@@ -516,7 +520,7 @@ class Symbols:
             return known
         difference = self.unknowns.difference(left, right)
         if self.unbacked and not self._known_only and self.unknowns.hint(difference) is None:
-            return self.truth(RELATIONS[function](*map(self.expr, self.unknowns.sides(difference))))
+            return self.truth(RELATIONS[function](*self.unknowns.both(difference)))
         return self._ask(function, difference)
 
     def _ask(self, function: Any, difference: Polynomial) -> bool:
@@ -524,14 +528,26 @@ class Symbols:
         asked, opposite = QUESTIONS[function]
         answer = self._answers.get((asked, difference))
         if answer is None:
+            answer = self._implied(asked, difference)
+        if answer is None:
             if self._known_only and self.unknowns.hint(difference) is None:
                 if asked is operator.eq and _is_special(difference):
                     return opposite
                 raise NotKnown(str(difference))
-            relation = RELATIONS[asked](*map(self.expr, self.unknowns.sides(difference)), evaluate=False)
+            relation = RELATIONS[asked](*self.unknowns.both(difference), evaluate=False)
             answer = bool(self.condition(relation))
             self._note(asked, difference, answer)
         return answer is not opposite
+
+    def _implied(self, asked: Any, difference: Polynomial) -> bool | None:
+        """What other answers about the same number say."""
+        for other, answer, says in _IMPLIED[asked]:
+            if self._answers.get((other, difference)) is answer:
+                return says
+        if asked is not operator.eq and self._answers.get((operator.eq, difference)) is False:
+            low, high = self.unknowns.bounds(difference)
+            return False if low == 0 else True if high == 0 else None
+        return None
 
     @contextmanager
     def known_only(self) -> Iterator[None]:
@@ -675,6 +691,13 @@ _RANGES: dict[Any, Callable[[int], tuple[int | None, int | None]]] = {
     operator.lt: lambda border: (None, border - 1),
 }
 _TURNED: dict[Any, Any] = {operator.lt: operator.le, operator.le: operator.lt}  # x < 0 unless -x <= 0
+
+# Question -> another one, its answer, and what follows from it.
+_IMPLIED: dict[Any, list[tuple[Any, bool, bool]]] = {
+    operator.eq: [(operator.lt, True, False), (operator.le, False, False)],
+    operator.lt: [(operator.le, False, False), (operator.eq, True, False)],
+    operator.le: [(operator.lt, True, True), (operator.eq, True, True)],
+}
 
 _DIRECT: dict[Any, Callable[..., Number]] = {
     operator.add: polynomial.add,

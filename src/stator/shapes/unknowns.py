@@ -14,18 +14,28 @@ from typing import Any
 
 from stator.shapes import polynomial
 from stator.shapes.polynomial import Monomial, Number, Polynomial
+from stator.shapes.quotients import quotient
 from stator.shapes.unbacked import guess
 
 LARGEST_POWER = 8
 MOST_TERMS = 64  # larger products stay as they are
+MOST_ESTIMATES = 8  # quotients that are estimated to bound one number
+_DIVIDED = ("FloorDiv", "CleanDiv", "Mod", "PythonMod")
 
 Bounds = tuple[int | None, int | None]
 
 
-class Unknown:
-    """One unknown: its expression, its value in this call (None if nobody knows) or a guess, and its least value."""
+def _sympy() -> Any:
+    import sympy  # heavy
 
-    __slots__ = ("expr", "guess", "hint", "low", "number")
+    return sympy
+
+
+class Unknown:
+    """One unknown: its expression, its value in this call (None if nobody knows) or a guess, its least value, and the
+    symbols it depends on; `parts`: numerator and divisor of a quotient, whose expression is made when it is needed."""
+
+    __slots__ = ("expr", "guess", "hint", "low", "number", "parts", "symbols")
 
     def __init__(self, index: int, expr: Any, hint: int | None, guess: int | None, low: int | None) -> None:
         self.expr = expr
@@ -33,6 +43,8 @@ class Unknown:
         self.guess = guess
         self.low = low
         self.number = polynomial.unknown(index)
+        self.parts: tuple[Polynomial, int] | None = None
+        self.symbols: frozenset[Any] = frozenset()
 
 
 class Unknowns:
@@ -46,6 +58,8 @@ class Unknowns:
         self._users: dict[Any, list[int]] = {}  # by symbol: the unknowns whose expressions it is in
         self._version = -1  # of the replacements of the env
         self._facts = 0  # how often a lower bound became known
+        self._quotients: dict[tuple[Number, int], Unknown] = {}
+        self._same: dict[int, Number] = {}  # unknowns that were found to be equal to something, for comparisons
 
     # ---- from and to expressions ----------------------------------------------------------------
 
@@ -72,7 +86,54 @@ class Unknowns:
             base, exponent = expr.args
             if exponent.is_Integer and 0 <= int(exponent) <= LARGEST_POWER and base.is_Symbol:
                 return polynomial.power(self.of(base), int(exponent))
+        if len(expr.args) == 2 and expr.args[1].is_Integer and expr.args[1] > 0 and type(expr).__name__ in _DIVIDED:
+            number, divisor = self.of(expr.args[0]), int(expr.args[1])
+            return self.floor(number, divisor) if "Div" in type(expr).__name__ else self.rest(number, divisor)
         return self._add(expr)
+
+    def floor(self, number: Number, divisor: int) -> Number:
+        """The quotient by a positive number, rounded down."""
+        if type(number) is int:
+            return number // divisor
+        found = quotient(number, divisor)
+        if found.divisor and (exact := self.exact(number, divisor)) is not None:
+            return exact
+        if not found.divisor:
+            return found.whole
+        return polynomial.add(found.whole, self._quotient(found.rest, found.divisor), found.sign)
+
+    def exact(self, number: Number, divisor: Number) -> Number | None:
+        """The quotient if what was found out says that nothing is left."""
+        if not self._same:
+            return polynomial.quotient(number, divisor)
+        known = [self._substitute(n, self._same) if type(n) is Polynomial else n for n in (number, divisor)]
+        return polynomial.quotient(*known)
+
+    def rest(self, number: Number, divisor: int) -> Number:
+        """What is left when a number is divided by a positive one."""
+        return polynomial.subtract(number, polynomial.multiply(divisor, self.floor(number, divisor)))
+
+    def _quotient(self, number: Polynomial, divisor: int) -> Number:
+        inner = self._inner(number)
+        if inner is not None:  # a quotient of a quotient is one
+            above, below = inner
+            outer = polynomial.add(above, below * number.terms.get((), 0))
+            return self.floor(outer, below * divisor)
+        made = self._quotients.get((number, divisor))
+        if made is None:
+            values = [None if value is None else value // divisor for value in (self.hint(number), self.guessed(number))]
+            low = self.bounds(number)[0]
+            made = self._made(None, *values, None if low is None else low // divisor, self.symbols_of(number))
+            made.parts = number, divisor
+            self._quotients[number, divisor] = made
+        return made.number
+
+    def _inner(self, number: Polynomial) -> tuple[Polynomial, int] | None:
+        """Numerator and divisor of the quotient that a number is, but for a constant."""
+        monomials = [monomial for monomial in number.terms if monomial]
+        if len(monomials) == 1 and len(monomials[0]) == 1 and number.terms[monomials[0]] == 1:
+            return self.all[monomials[0][0]].parts
+        return None
 
     def _product(self, expr: Any) -> Number:
         total: Number = 1
@@ -84,13 +145,17 @@ class Unknowns:
         return total
 
     def _add(self, expr: Any) -> Polynomial:
-        index = len(self.all)
         hint = self._hint(expr)
-        made = Unknown(index, expr, hint, self._guess(expr) if hint is None else hint, self._low(expr))
+        guess = self._guess(expr) if hint is None else hint
+        return self._made(expr, hint, guess, self._low(expr), expr.free_symbols).number
+
+    def _made(self, expr: Any, hint: int | None, guess: int | None, low: int | None, symbols: Any) -> Unknown:
+        made = Unknown(len(self.all), expr, hint, guess, low)
+        made.symbols = frozenset(symbols)
+        for symbol in made.symbols:
+            self._users.setdefault(symbol, []).append(len(self.all))
         self.all.append(made)
-        for symbol in expr.free_symbols:
-            self._users.setdefault(symbol, []).append(index)
-        return made.number
+        return made
 
     def _hint(self, expr: Any) -> int | None:
         values = self.env.backed_var_to_val
@@ -105,15 +170,10 @@ class Unknowns:
         return int(value) if isinstance(value, int) or value.is_Integer else None
 
     def _low(self, expr: Any) -> int | None:
-        """A lower bound that is guarded: of a symbol its range, of a quotient what follows from that."""
+        """A lower bound that is guarded: of a symbol its range, of a maximum what follows from that."""
         if expr.is_Symbol:
             low = self.env.var_to_range[expr].lower
             return int(low) if low.is_Integer else None
-        if type(expr).__name__ in ("FloorDiv", "CleanDiv") and expr.args[1].is_Integer and expr.args[1] > 0:
-            low = self.bounds(self.of(expr.args[0]))[0]
-            return None if low is None else low // int(expr.args[1])
-        if type(expr).__name__ in ("Mod", "PythonMod") and expr.args[1].is_Integer and expr.args[1] > 0:
-            return 0
         if type(expr).__name__ == "Max":
             return max((low for part in expr.args if (low := self.bounds(self.of(part))[0]) is not None), default=None)
         return None
@@ -121,15 +181,63 @@ class Unknowns:
     def expr(self, number: Polynomial) -> Any:
         """A number as an expression of the env."""
         if number.expr is None:
-            import sympy  # heavy
-
-            terms = [
-                sympy.Mul(c, *(self.all[index].expr for index in monomial)) if monomial else sympy.Integer(c)
-                for monomial, c in number.terms.items()
-            ]
-            number.expr = terms[0] if len(terms) == 1 else sympy.Add(*terms)
+            parts = self._summands(number)
+            number.expr = parts[0] if len(parts) == 1 else _sympy().Add(*parts)
             self._numbers.setdefault(number.expr, number)
         return number.expr
+
+    def both(self, difference: Polynomial) -> tuple[Any, Any]:
+        """Two expressions without minus signs whose difference this is."""
+        sympy = _sympy()
+        sides: tuple[list[Any], list[Any]] = [], []
+        for part in self._summands(difference):
+            factor = part.args[0] if part.is_Mul else part
+            negative = bool(factor.is_Integer and factor < 0)
+            sides[negative].append(-part if negative else part)
+        return sympy.Add(*sides[0]), sympy.Add(*sides[1])
+
+    def _summands(self, number: Polynomial) -> list[Any]:
+        """The terms of a number as expressions; remainders are written as such."""
+        sympy = _sympy()
+        found, left = [], number
+        for monomial in number.terms:
+            parts = self.all[monomial[0]].parts if len(monomial) == 1 else None
+            if parts is not None and type(left) is Polynomial and (shorter := self._without(left, monomial)):
+                times, left = shorter
+                found.append(times * self._remainder(*parts))
+        for monomial, c in polynomial.terms_of(left).items():
+            factors = (self._expr(index) for index in monomial)
+            found.append(sympy.Mul(c, *factors) if monomial else sympy.Integer(c))
+        return found
+
+    def _without(self, number: Polynomial, monomial: Monomial) -> tuple[int, Number] | None:
+        """How often a remainder is part of a number, if that is shorter without it, and what is left then."""
+        above, divisor = self.all[monomial[0]].parts  # type: ignore[misc]
+        times, inexact = divmod(-number.terms.get(monomial, 0), divisor)
+        if inexact or not times:
+            return None
+        whole = polynomial.subtract(above, polynomial.multiply(divisor, polynomial.made({monomial: 1})))
+        left = polynomial.add(number, whole, -times)
+        gone = sum(1 for part in number.terms if part) - sum(1 for part in polynomial.terms_of(left) if part)
+        return (times, left) if gone == sum(1 for part in whole.terms if part) else None
+
+    def _remainder(self, number: Polynomial, divisor: int) -> Any:
+        from torch.utils._sympy.functions import Mod, PythonMod  # heavy
+
+        least = self.bounds(number)[0]
+        kind = Mod if least is not None and least >= 0 else PythonMod
+        return kind(self.expr(number), _sympy().Integer(divisor))
+
+    def _expr(self, index: int) -> Any:
+        """The expression of an unknown."""
+        made = self.all[index]
+        if made.expr is None:
+            from torch.utils._sympy.functions import FloorDiv  # heavy
+
+            number, divisor = made.parts  # type: ignore[misc]
+            made.expr = FloorDiv(self.expr(number), _sympy().Integer(divisor))
+            self._numbers.setdefault(made.expr, made.number)
+        return made.expr
 
     # ---- what is known --------------------------------------------------------------------------
 
@@ -157,7 +265,7 @@ class Unknowns:
     def symbols_of(self, number: Polynomial) -> frozenset[Any]:
         """The symbols that a number is made of."""
         found = {index for monomial in number.terms for index in monomial}
-        return frozenset().union(*(self.all[index].expr.free_symbols for index in found))
+        return frozenset().union(*(self.all[index].symbols for index in found))
 
     def at(self, number: Number, values: dict[Any, Any]) -> Any:
         """The value for these values of the symbols."""
@@ -168,7 +276,7 @@ class Unknowns:
         """Some values that the symbols may have by what was assumed, first those of this call."""
         import sympy  # heavy
 
-        symbols = [made.expr for made in self.all if made.expr.is_Symbol and made.hint is not None]
+        symbols = [m.expr for m in self.all if m.parts is None and m.expr.is_Symbol and m.hint is not None]
         tried = [{s: sympy.Integer(2 + i * k + k) for i, s in enumerate(symbols)} for k in (1, 2, 3, 7, 30)]
         guards = [guard.expr for guard in self.env.guards]
         fitting = [values for values in tried if all(guard.xreplace(values) == sympy.true for guard in guards)]
@@ -195,20 +303,31 @@ class Unknowns:
             if index in self._replaced:
                 break
             for user in self._users.get(symbol, ()):
-                replaced = self.of(self.env.replace(self.all[user].expr))
-                if replaced is not self.all[user].number:
-                    self._replaced[user] = replaced
+                if self.all[user].parts is None:
+                    replaced = self.of(self.env.replace(self.all[user].expr))
+                    if replaced is not self.all[user].number:
+                        self._replaced[user] = replaced
+        for index, made in enumerate(self.all[:]):  # of a quotient the parts come first
+            if made.parts is not None:
+                number, divisor = made.parts
+                replaced = self.floor(self._replace(number), divisor)
+                if replaced is not made.number:
+                    self._replaced[index] = replaced
 
     def _replace(self, number: Polynomial) -> Number:
+        return self._substitute(number, self._replaced)
+
+    def _substitute(self, number: Polynomial, known: dict[int, Number]) -> Number:
+        """The number with something else for some unknowns, as long as there are any."""
         now: Number = number
-        for _ in range(len(self._replaced) + 1):
-            if type(now) is int or all(i not in self._replaced for monomial in now.terms for i in monomial):
+        for _ in range(len(known) + 1):
+            if type(now) is int or all(i not in known for monomial in now.terms for i in monomial):
                 break
             total: Number = 0
             for monomial, c in now.terms.items():
                 term: Number = c
                 for i in monomial:
-                    term = polynomial.multiply(term, self._replaced.get(i, self.all[i].number))
+                    term = polynomial.multiply(term, known.get(i, self.all[i].number))
                 total = polynomial.add(total, term)
             now = total
         return now
@@ -231,33 +350,136 @@ class Unknowns:
         low = None
         if not answer:
             low = _LOWER[function](border, found.low)
-        if low is not None and (found.low is None or low > found.low):
+        if low is not None:
+            self._raise(found, low)
+
+    def _raise(self, found: Unknown, low: int) -> None:
+        """Takes note of a lower bound, and of what follows: for what a quotient is of, and for quotients."""
+        if found.low is not None and low <= found.low:
+            return
+        found.low = low
+        self._facts += 1
+        if found.parts is not None:
+            number, divisor = found.parts
+            monomials = [monomial for monomial in number.terms if monomial]
+            if len(monomials) == 1 and len(monomials[0]) == 1 and number.terms[monomials[0]] == 1:
+                self._raise(self.all[monomials[0][0]], low * divisor - number.terms.get((), 0))
+            return
+        for symbol in found.symbols:
+            for user in self._users[symbol]:
+                parts = self.all[user].parts
+                least = None if parts is None else self.bounds(parts[0])[0]
+                if parts is not None and least is not None:
+                    self._raise_only(self.all[user], least // parts[1])
+
+    def _raise_only(self, found: Unknown, low: int) -> None:
+        if found.low is None or low > found.low:
             found.low = low
             self._facts += 1
+
+    def equal(self, difference: Polynomial) -> None:
+        """Takes note that a number is zero: an unknown in it that is no symbol is what the others are."""
+        for monomial, c in difference.terms.items():
+            if abs(c) != 1 or len(monomial) != 1 or self.all[monomial[0]].parts is None:
+                continue
+            if sum(monomial[0] in other for other in difference.terms) == 1:
+                others = polynomial.subtract(difference, polynomial.made({monomial: c}))
+                self._same[monomial[0]] = polynomial.multiply(others, -c)
+                self._facts += 1
+                return
+        for monomial in difference.terms:  # a multiple is the divisor times the quotient
+            parts = self.all[monomial[0]].parts if len(monomial) == 1 else None
+            if parts is not None and self._is_multiple(difference, monomial):
+                number, divisor = parts
+                one = next(other for other in number.terms if other)
+                rest = polynomial.subtract(number, polynomial.made({one: 1}))
+                multiple = polynomial.multiply(divisor, polynomial.made({monomial: 1}))
+                self._same[one[0]] = polynomial.subtract(multiple, rest)
+                self._facts += 1
+                return
+
+    def _is_multiple(self, difference: Polynomial, monomial: Monomial) -> bool:
+        """Whether a number is the remainder of one unknown, but for a constant in it."""
+        number, _ = self.all[monomial[0]].parts  # type: ignore[misc]
+        ones = [other for other in number.terms if other]
+        if len(ones) != 1 or len(ones[0]) != 1 or number.terms[ones[0]] != 1 or ones[0][0] in self._same:
+            return False
+        shorter = self._without(difference, monomial)
+        return shorter is not None and type(shorter[1]) is int and shorter[1] == 0
 
     def only(self, number: Polynomial) -> Any:
         """The symbol if a number is one plus a constant, else None."""
         monomials = [monomial for monomial in number.terms if monomial]
         if len(monomials) != 1 or len(monomials[0]) != 1 or number.terms[monomials[0]] != 1:
             return None
-        expr = self.all[monomials[0][0]].expr
-        return expr if expr.is_Symbol else None
+        found = self.all[monomials[0][0]]
+        return found.expr if found.parts is None and found.expr.is_Symbol else None
 
     def look_again(self, symbols: Any) -> None:
         """The env has learned something about symbols: their bounds may be better."""
         for symbol in symbols:
             number = self._numbers.get(symbol)
             if number is not None and type(number) is Polynomial:
-                found = self.all[next(iter(number.terms))[0]]
                 low = self._low(symbol)
-                if low is not None and (found.low is None or low > found.low):
-                    found.low = low
-                    self._facts += 1
+                if low is not None:
+                    self._raise(self.all[next(iter(number.terms))[0]], low)
                 for user in self._users.get(symbol, ()):
-                    if self.all[user].hint is None:
-                        self.all[user].guess = self._guess(self.all[user].expr)
+                    self._guess_again(self.all[user])
+
+    def _guess_again(self, made: Unknown) -> None:
+        if made.hint is None and made.parts is None:
+            made.guess = self._guess(made.expr)
+        elif made.hint is None and made.parts is not None:
+            above = self.guessed(made.parts[0])
+            made.guess = None if above is None else above // made.parts[1]
 
     def _bounds(self, number: Polynomial) -> Bounds:
+        """From lower bounds of the unknowns, or where these leave it open, with quotients estimated by what they are of."""
+        low, high = self._from_lows(number)
+        if low is None:
+            low = self._estimated(number)
+        if high is None:
+            least = self._estimated(polynomial.multiply(number, -1))
+            high = None if least is None else -least
+        return low, high
+
+    def _estimated(self, number: Polynomial) -> int | None:
+        """The least value, with each quotient that is subtracted at its largest, and others at their least."""
+        scale = 1
+        for step in range(MOST_ESTIMATES):
+            least = self._from_lows(number)[0] if step else None
+            found = self._quotient_in(number) if least is None else None
+            if found is None:
+                return None if least is None else -(-least // scale)
+            monomial, index = found
+            above, divisor = self.all[index].parts  # type: ignore[misc]
+            c = number.terms[monomial]
+            others = polynomial.made({polynomial.without(monomial, (index,)): 1})  # type: ignore[dict-item]
+            # divisor * quotient is between above - divisor + 1 and above
+            bound = above if c < 0 else polynomial.subtract(above, divisor - 1)
+            over = polynomial.subtract(bound, polynomial.multiply(divisor, self.all[index].number))
+            now = polynomial.add(polynomial.multiply(number, divisor), polynomial.multiply(others, over), c)
+            scale *= divisor
+            if type(now) is int:
+                return -(-now // scale)
+            number = now
+        return None
+
+    def _quotient_in(self, number: Polynomial) -> tuple[Monomial, int] | None:
+        """A term with a quotient, and the quotient; first of those that are subtracted."""
+        for negative in (True, False):
+            for monomial, c in number.terms.items():
+                if (c < 0) is negative and (index := self._last_quotient(monomial)) is not None:
+                    return monomial, index
+        return None
+
+    def _last_quotient(self, monomial: Monomial) -> int | None:
+        """A quotient in a product of numbers that are not negative."""
+        if any(low is None or low < 0 for low in (self.all[i].low for i in monomial)):
+            return None
+        return next((i for i in reversed(monomial) if self.all[i].parts is not None), None)
+
+    def _from_lows(self, number: Polynomial) -> Bounds:
         """In what exceeds the lower bounds of the unknowns, coefficients of one sign bound the value on one side."""
         if any(self.all[i].low is None for monomial in number.terms for i in monomial):
             return None, None
@@ -291,6 +513,8 @@ class Unknowns:
     def difference(self, a: Number, b: Number) -> Number:
         """a - b, divided by a factor that is positive: compares with zero as a compares with b."""
         difference = self.settled(polynomial.subtract(a, b))
+        if self._same and type(difference) is Polynomial:
+            difference = self._substitute(difference, self._same)
         if type(difference) is int:
             return difference
         factor, common = polynomial.content(difference)
