@@ -52,14 +52,13 @@ def printed_value() -> Any:
 
 
 def printed_average() -> Any:
-    class Meter:
-        total, count = 0.0, 0
+    meter = {"total": 0.0, "count": 0}
 
     def program(x: Any) -> Any:
         y = x + 1
-        Meter.total += y.mean().item()
-        Meter.count += 1
-        print(f"average {Meter.total / Meter.count:.4f}")
+        meter["total"] += y.mean().item()
+        meter["count"] += 1
+        print(f"average {meter['total'] / meter['count']:.4f}")
         return y * 2
 
     return program
