@@ -56,6 +56,8 @@ def careful(name: str, number: int, handler: Handler) -> Handler:
     if name == "RETURN_VALUE":
         return returning(handler)
     places = places_of(name, number)
+    if name == "CALL":
+        return calling(handler, number)
     return entering(handler, places) if places else handler
 
 
@@ -89,6 +91,19 @@ def letting_go(handler: Handler) -> Handler:
         return jump
 
     return let_go
+
+
+def calling(handler: Handler, count: int) -> Handler:
+    """A call without receiver: the function is called, and nothing else."""
+    enter_all = entering(handler, tuple(range(1, count + 3)))
+
+    def enter_called(f: Frame, arg: Any) -> int | None:
+        function = f.stack[-count - 1]
+        if type(function) is Lazy and f.stack[-count - 2] is UNBOUND:
+            f.stack[-count - 1] = function.called(f.world)
+        return enter_all(f, arg)
+
+    return enter_called
 
 
 def returning(handler: Handler) -> Handler:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stator._entry import GuardProgram
+from stator.errors import unsupported
 from stator.guards.check import CALL_SHAPE, DISTINCT, PRESENT, RELATION, SAME, STATE, Check, show
 from stator.guards.emitter import Emitter
 from stator.guards.mortal import GONE, alive, held
@@ -36,17 +37,23 @@ class Failure:
 class GuardSet:
     """Collects checks on paths and compiles them to a guard program."""
 
-    __slots__ = ("_kept", "_rows", "_shape")
+    __slots__ = ("_kept", "_rows", "_shape", "unsettled")
 
     def __init__(self) -> None:
         self._rows: dict[Any, Row] = {}  # keys of weak checks are `held`
         self._kept: list[Any] = []
         self._shape: tuple[int, tuple[str, ...]] | None = None
+        self.unsettled: Container[
+            tuple[Path, Check]
+        ] = ()  # checks that keep failing: what needs one is left to CPython
 
     def add(self, path: Path, check: Check, key: Any = None, origin: Any = None) -> None:
         """Adds a check; the first one of its kind on a path stays, as the value at a path is one."""
         ident = (path, check, key) if check.many else (path, check)
         if ident not in self._rows:
+            if self.unsettled and (path, check) in self.unsettled:
+                detail = f"{path.describe()} differs from call to call"
+                raise unsupported("outside-type", detail, type=f"changing {check.name}")
             self._rows[ident] = (path, check, held(key) if check.weak else key, origin)
 
     def keep(self, obj: Any) -> None:

@@ -306,6 +306,7 @@ class Capture:
         self.from_data = False  # whether it had such that only data tells
         if not options.fullgraph:
             self.host.varying = learned
+            self.host.guards.unsettled = learned.unsettled
             self.host.patient = False
         self.host.recorder.no_leaves = NewLeaf in watched
         self.host.light_paths, self.host.whole_paths = learned.light, learned.whole

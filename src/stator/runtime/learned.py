@@ -6,6 +6,7 @@ tells what a failure teaches.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
@@ -19,6 +20,7 @@ from stator.shapes.guesses import Guesses
 from stator.shapes.profile import Name, current, name_of
 
 Lesson = tuple[Path, str, int]  # where, kind, detail
+UNSETTLED = frozenset({EQ, IS, KEYS, LEN})  # checks that an entry can do without
 ITEMS = frozenset({ITEM, KEY, SEQ, KEYAT, ITERAT})
 
 
@@ -29,6 +31,7 @@ class Learned:
         self.lessons: set[Lesson] = set()
         self.light: set[Path] = set()  # containers whose contents kept changing: to be read item by item
         self.whole: set[Path] = set()  # containers and iterators that cannot be
+        self.unsettled: set[tuple[Path, Check]] = set()  # checks that almost used up the entries there may be
         self.texts: dict[Path, set[str]] = {}  # strings seen at one place; too many, and they say nothing any more
         self.most_texts = most_texts
         self.guesses = Guesses(self, numbers)
@@ -64,6 +67,11 @@ class Learned:
                 if at.accessor in ITEMS and at.parent is not None:
                     self.light.add(at.parent)
                 at = at.parent
+
+    def despair(self, failures: Sequence[Failure]) -> None:
+        """Hardly any entry is left: from now on CPython does what needs a check that keeps failing."""
+        often = Counter((failure.path, failure.check) for failure in failures if failure.check in UNSETTLED)
+        self.unsettled |= {(path, check) for (path, check), times in often.items() if times > 1 and path is not None}
 
     def mourn(self, guards: GuardSet) -> None:
         """Objects that died will be others next time."""

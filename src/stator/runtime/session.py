@@ -33,6 +33,7 @@ MOST_IDLE = 10_000  # guards of entries without an operation on tensors
 MOST_PLACES = 4  # tries to find a place for a break at which everything can be rebuilt
 UNBROKEN = {"interpreter-watched": True, "long-run": False}  # CPython runs the call; whether also all frames below it
 MOST_TEXTS = 2  # different strings that become constants at one place behind a break
+LAST_ENTRIES = 2  # that do without the checks that failed most
 MOST_WAYS = 4  # entries that pass a call on to other ones, one after the other
 _log = logging.getLogger(__name__)
 SESSIONS: WeakValueDictionary[int, Session] = WeakValueDictionary()  # by address
@@ -178,6 +179,8 @@ class Cache:
         reasons = [failure.sentence for failure in failures]
         if len(self.entries) < options.recompile_limit and self.captures < MOST_CAPTURES * options.recompile_limit:
             self.learned.look(failures)
+            if len(self.entries) >= max(options.recompile_limit - LAST_ENTRIES, LAST_ENTRIES):
+                self.learned.despair(failures)
             for entry in self.entries:
                 self.learned.observe(entry.guards, call.values)
             events.emit("recompile", code=call.code, reasons=reasons)
@@ -208,6 +211,10 @@ class Cache:
                 entry = self.attempt(call)
             except Again as again:
                 self.learned.again(again)
+            else:
+                if not entry.captured and self.learned.unsettled:  # that was no help
+                    self.learned.unsettled = set()
+                    entry = None
         self.compiled.append(entry.program, entry.function)
         self.entries.append(entry)
         self.captures += 1

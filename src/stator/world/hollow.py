@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -298,6 +298,21 @@ class HollowDict(Keyed):
         self.apply(dict)
 
 
+class HollowDefaultDict(HollowDict):
+    """Missing items are made by the factory, as the program would."""
+
+    def item(self, f: Frame, key: Any) -> Any:
+        if not is_simple(key):
+            return DECLINED
+        value = self.read(key)
+        if value is ABSENT:
+            if self.inner.default_factory is None:
+                return native(f, operator.getitem, self.inner, key)
+            value = self.world.call(f, self.inner.default_factory, [], None)
+            self.note("__setitem__", key, value)
+        return value
+
+
 class HollowSet(Keyed):
     methods = frozenset({"add", "discard", "remove"})
 
@@ -460,6 +475,14 @@ def hollow_dict(world: World, obj: Any, path: Path) -> Hollow | None:
     return HollowDict(world, shadow(world, obj, path, {}))
 
 
+def hollow_default_dict(world: World, obj: Any, path: Path) -> Hollow | None:
+    if not wanted(world, obj, path) or not simply_keyed(obj):
+        return None
+    made = HollowDefaultDict(world, shadow(world, obj, path, defaultdict()))
+    made.inner.default_factory = world.enter(obj.default_factory, path.get("default_factory"))
+    return made
+
+
 def hollow_set(world: World, obj: Any, path: Path) -> Hollow | None:
     if not wanted(world, obj, path) or not simply_keyed(obj):
         return None
@@ -505,6 +528,7 @@ SAMPLES: dict[type, Callable[[], Any]] = {type(make()): make for make in MAKERS}
 ROWS: dict[int, Callable[[World, Any, Path], Hollow | None]] = {
     id(list): hollow_list,
     id(dict): hollow_dict,
+    id(defaultdict): hollow_default_dict,
     id(set): hollow_set,
     id(deque): hollow_deque,
     **{id(kind): hollow_iterator for kind in SAMPLES},

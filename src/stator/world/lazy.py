@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
 from stator.guards.path import Path
@@ -25,6 +26,14 @@ class Lazy:
         if self.entered is None:
             self.entered = (world.light(self.value, self.path),)
         return self.entered[0]
+
+    def called(self, world: World) -> Any:
+        """The same for a value that is called, and nothing else: a method of a container that stays hollow."""
+        if self.entered is None and type(self.value) is BuiltinFunctionType:
+            method = world.light_method(self.value, self.path)
+            if method is not None:
+                return method
+        return self.force(world)
 
 
 def forced(world: World, value: Any) -> Any:

@@ -12,7 +12,7 @@ from stator._frames import UNBOUND
 from stator.errors import Location, StatorError, Unsupported, unsupported
 from stator.frame import Frame, throw
 from stator.guards import path as paths
-from stator.guards.check import CODE_IS, EMPTY_CELL, EQ, IS, SAME, TYPE_VERSION
+from stator.guards.check import CODE_IS, EMPTY_CELL, EQ, IS, SAME, TYPE_IS, TYPE_VERSION
 from stator.guards.guardset import GuardSet
 from stator.guards.path import Path
 from stator.world.aliasing import Identities
@@ -149,6 +149,19 @@ class World:
         if self.machine is not None:
             self.machine.be_careful()
         return hollow.inner
+
+    def light_method(self, obj: Any, path: Path) -> Any:
+        """A method of a container from outside, which may be hollow; None for other functions."""
+        owner = obj.__self__
+        if id(type(owner)) not in HOLLOW:
+            return None
+        self.guards.add(path, TYPE_IS, type(obj), self.origin())
+        self.guards.add(path.get("__name__"), EQ, obj.__name__, self.origin())
+        receiver = self.light(owner, path.get("__self__"))
+        hollow = self.hollow.get(id(receiver))
+        if hollow is not None and obj.__name__ not in hollow.methods:
+            self.settled(receiver)
+        return getattr(receiver, obj.__name__)
 
     def settled(self, value: Any) -> Any:
         """The value as native code may see it: filled."""
