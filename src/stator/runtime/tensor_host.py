@@ -39,6 +39,7 @@ from stator.shapes.scalar import TracedBool, TracedInt
 from stator.shapes.symbols import Symbols
 from stator.tensors import values
 from stator.tensors.arrays import TracedArray, rows
+from stator.tensors.inputs import check_input
 from stator.tensors.recorder import Recorder
 from stator.tensors.signals import DataDependent, NotLeaf
 from stator.tensors.traced import TracedTensor
@@ -317,6 +318,7 @@ def enter_tensor(world: World, tensor: torch.Tensor, path: Path) -> Any:
     """A tensor from outside: a graph input, guarded by its metadata."""
     assert isinstance(world, TensorHost)
     with world.recorder.paused():
+        check_input(tensor)
         spec = TensorSpec.of(tensor)
         wanted = world.policy.dims(path, tensor)
         free = world.policy.strides(path, tensor) if spec.plain else frozenset()
@@ -381,6 +383,9 @@ BACKWARD_HOOKS = GLOBAL_HOOKS[2:]
 def call_module(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """A module without hooks is its forward."""
     record = host.records.get(id(args[0])) if args else None
+    if args and isinstance(args[0], torch.jit.ScriptModule):
+        name = args[0].original_name if record is not None else "a module"
+        raise host.refuse("native-unknown", f"call of {name}, compiled by torch.jit", function=name)
     check_backward_hooks(host, args[0] if args else None)
     hooks = any(map(host.may_hold, GLOBAL_HOOKS))
     if record is None or record.obj is not args[0] or hooks or not hookless(host, record):
