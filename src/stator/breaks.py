@@ -156,6 +156,14 @@ _ROWS = (
         "Do it outside of the compiled function; gradients flow through compiled code.",
     ),
     Break(
+        "gradient-hook",
+        "a hook on gradients that cannot be part of a graph",
+        "{function} has hooks that see or change gradients, and those hang on autograd's functions, "
+        "which do not exist while capturing.",
+        "Run backward outside of the compiled function, register hooks on tensors inside of it, "
+        "or use a custom autograd.Function.",
+    ),
+    Break(
         "higher-order",
         "a function given to an operator or transform that cannot be a graph of its own",
         "{function} takes functions as graphs of their own: tensors in, new tensors out, and nothing else changes.",

@@ -139,7 +139,7 @@ def check_hooks(host: Any, leaf: Any) -> None:
     with host.recorder.paused():
         hooked = record.obj._backward_hooks or record.obj._post_accumulate_grad_hooks
     if hooked:
-        raise host.refuse("autograd", "hooks on a leaf", function="Tensor.backward")
+        raise host.refuse("gradient-hook", "hooks on a leaf", function="Tensor.backward")
     for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
         there = getattr(record.obj, name) is not None  # a dict without any left
         host.guards.add(record.path.get(name), *((LEN, 0) if there else (IS, None)), host.origin())

@@ -456,7 +456,7 @@ class Capture:
             start = start._replace(elsewhere=self.call.passed_on(self.otherwise()))
         try:
             outcome(assembly.write(None, [], start), result, None)
-            if host.recorder.leaves:
+            if host.recorder.leaves or host.recorder.inner_grads:
                 self.check_leaves(assembly)
                 outcome(assembly.write(None, [], start), result, None)  # again: the gradients of leaves that come out
         except CannotRebuild as error:

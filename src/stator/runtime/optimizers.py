@@ -22,8 +22,11 @@ def is_compiling_in(f: Frame) -> bool:
     """What a frame is told of being compiled.
 
     Optimizers ask in order to keep numbers in tensors, which changes their results, and to leave out checks of devices
-    when they are capturable, which a graph may be anywhere.
+    when they are capturable, which a graph may be anywhere. Modules with hooks ask in order to leave out hooks that run
+    even if forward raises.
     """
+    if f.code is torch.nn.Module._call_impl.__code__:
+        return False
     return not is_of_optimizer(f) or f.code.co_name in TOLD or bool(local(f, "capturable"))
 
 

@@ -25,7 +25,7 @@ from stator.shapes.calculations import FLOAT, INT_MATH
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, depends_on_data, whole
 from stator.shapes.scalar import INTS, TracedBool, TracedInt, evaluated, from_data
 from stator.tensors.traced import TracedTensor
-from stator.world.door import IMPORTERS, constant
+from stator.world.door import IMPORTERS, constant, is_structure
 
 Caller = Callable[[Any, Frame, list[Any]], Any]
 
@@ -83,7 +83,7 @@ def decayed(host: Any, value: Any, seen: dict[int, Any]) -> Any:
         items = [decayed(host, item, seen) for item in tuple.__iter__(value)]
         if all(map(operator.is_, items, tuple.__iter__(value))):
             return value
-        return torch.Size(items) if kind is torch.Size else tuple.__new__(kind, items)
+        return kind(items) if kind is torch.Size or is_structure(kind) else tuple.__new__(kind, items)
     if isinstance(value, list):
         for i, item in enumerate(list.__iter__(value)):
             if (now := decayed(host, item, seen)) is not item:

@@ -109,7 +109,7 @@ def run_hooks(host: Any, f: Frame, traced: Any, grad: Any) -> None:
         if function is torch.Tensor.retain_grad:
             host.recorder.inner_grads[id(traced)] = traced, host.recorder.call(torch.clone, (grad,), {})
         elif host.call(f, args[1], [grad], None) is not None:
-            raise host.refuse("autograd", "a hook that changes the gradient", function="Tensor.register_hook")
+            raise host.refuse("gradient-hook", "a hook that changes the gradient", function="Tensor.backward")
     memory.fixed = before
 
 

@@ -40,6 +40,7 @@ from stator.shapes.symbols import Symbols
 from stator.tensors import values
 from stator.tensors.arrays import TracedArray, rows
 from stator.tensors.evaluate import evaluated
+from stator.tensors.inputs import check_input
 from stator.tensors.recorder import Recorder
 from stator.tensors.signals import DataDependent, NotLeaf
 from stator.tensors.traced import TracedTensor
@@ -341,6 +342,7 @@ def enter_tensor(world: World, tensor: torch.Tensor, path: Path) -> Any:
     """A tensor from outside: a graph input, guarded by its metadata."""
     assert isinstance(world, TensorHost)
     with world.recorder.paused():
+        check_input(tensor)
         spec = TensorSpec.of(tensor)
         wanted = world.policy.dims(path, tensor)
         free = world.policy.strides(path, tensor) if spec.plain else frozenset()
@@ -398,11 +400,18 @@ GLOBAL_HOOKS = [
 ]
 
 
+BACKWARD_HOOKS = GLOBAL_HOOKS[2:]
+
+
 @passes_on
 @standin(torch.nn.Module._wrapped_call_impl, torch.nn.Module._call_impl)
 def call_module(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """A module without hooks is its forward."""
     record = host.records.get(id(args[0])) if args else None
+    if args and isinstance(args[0], torch.jit.ScriptModule):
+        name = args[0].original_name if record is not None else "a module"
+        raise host.refuse("native-unknown", f"call of {name}, compiled by torch.jit", function=name)
+    check_backward_hooks(host, args[0] if args else None)
     hooks = any(map(host.may_hold, GLOBAL_HOOKS))
     if record is None or record.obj is not args[0] or hooks or not hookless(host, record):
         return call_python(host, f, function, args, kwargs)
@@ -412,6 +421,19 @@ def call_module(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any
     forward, receiver = host.load_method(f, args[0], "forward")
     rest = args[1:] if receiver is UNBOUND else [receiver, *args[1:]]
     return host.call(f, forward, rest, kwargs)
+
+
+def check_backward_hooks(host: Any, module: Any) -> None:
+    """Hooks that see the gradients of a module hang on functions of autograd, which do not exist while capturing."""
+    if not torch.is_grad_enabled():
+        return
+    attributes = _frames.instance_dict(module) or {}
+    tables = [*BACKWARD_HOOKS, *(attributes.get(name) for name in HOOKS if "backward" in name)]
+    for table in tables:
+        known = host.records.get(id(table))
+        if known.inner if known is not None else table:
+            name = type(module).__qualname__
+            raise host.refuse("gradient-hook", f"backward hooks of the module {name}", function=name)
 
 
 TensorHost.passing = Host.passing | {call_module}

@@ -93,7 +93,7 @@ def _grad(recorder: Recorder, traced: TracedTensor) -> Any:
     real = recorder.real(traced)
     if real is not None:
         raise OutsideAttribute(real, "grad")
-    if traced._meta.leaf:
+    if traced._meta.leaf or id(traced) in recorder.inner_grads:
         return recorder.inner_grad(traced)
     raise UnsupportedOp("Tensor.grad", "the gradient of a tensor that is no leaf", "autograd")
 

@@ -60,13 +60,18 @@ def place_of(tensor: torch.Tensor) -> tuple[int, torch.Tensor | None]:
     return tensor.untyped_storage()._cdata, tensor._base if tensor._is_view() else None
 
 
-def meta_of_input(tensor: torch.Tensor) -> Meta:
-    """Metadata of a tensor from outside; the caller turns torch functions off."""
+def check_input(tensor: torch.Tensor) -> None:
+    """Refuses tensors that cannot be stood in for; the caller turns torch functions off."""
     kind = type(tensor)
     if kind not in CLASSES:
         raise UnsupportedTensor(kind.__qualname__, "only plain tensors and parameters can be traced")
-    if tensor.layout is not torch.strided or tensor.is_quantized:
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
         raise UnsupportedTensor(kind.__qualname__, f"layout {tensor.layout}, dtype {tensor.dtype}")
     if isinstance(tensor, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         raise UnsupportedTensor(kind.__qualname__, "a tensor wrapped by a functional transform")
+
+
+def meta_of_input(tensor: torch.Tensor) -> Meta:
+    """Metadata of a tensor from outside; the caller turns torch functions off."""
+    check_input(tensor)
     return meta_of(tensor)

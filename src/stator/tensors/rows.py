@@ -76,6 +76,11 @@ _REFUSED_METHODS: dict[str, str] = {
 }
 
 _REFUSED_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "tensor-operation": (  # fake tensors take the results for ordinary ones
+        torch.quantize_per_tensor,
+        torch.quantize_per_channel,
+        torch.quantize_per_tensor_dynamic,
+    ),
     "autograd": (torch.autograd.grad, torch.autograd.backward),
     "tensor-mode": (torch.set_default_device, torch.set_default_tensor_type),
     "tensor-numpy": (torch.from_numpy, torch.frombuffer, torch.from_file, torch.to_dlpack, torch.from_dlpack),

@@ -129,9 +129,14 @@ def enter_tuple(world: World, obj: Any, path: Path) -> Any:
     if cls is tuple:
         return world.register_shadow(obj, path, tuple(items))
     world.type_info(cls)
-    inner = tuple.__new__(cls, items)
+    inner = cls(items) if is_structure(cls) else tuple.__new__(cls, items)
     copy_attributes(world, obj, path, inner)
     return world.register_shadow(obj, path, inner)
+
+
+def is_structure(cls: type) -> bool:
+    """Tuples with named fields that C makes, such as torch's results; some have fields that are no items."""
+    return cls.__dict__.get("n_fields", 0) == cls.__dict__.get("n_sequence_fields", -1)
 
 
 def enter_frozenset(world: World, obj: Any, path: Path) -> Any:
