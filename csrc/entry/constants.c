@@ -88,31 +88,18 @@ same_items(PyObject *object, PyObject *key, int depth)
     return true;
 }
 
-static bool
-set_has(PyObject *set, PyObject *wanted, int depth)
-{
-    Py_ssize_t at = 0;
-    PyObject *item;
-    Py_hash_t hash;
-    while (_PySet_NextEntry(set, &at, &item, &hash)) {
-        if (same(item, wanted, depth)) {
-            return true;
-        }
-    }
-    return false;
-}
-
+/* Equal and in the same order: a program can tell the difference. */
 static bool
 same_sets(PyObject *object, PyObject *key, int depth)
 {
     if (PySet_GET_SIZE(object) != PySet_GET_SIZE(key)) {
         return false;
     }
-    Py_ssize_t at = 0;
-    PyObject *item;
+    Py_ssize_t at = 0, here = 0;
+    PyObject *item, *wanted;
     Py_hash_t hash;
-    while (_PySet_NextEntry(key, &at, &item, &hash)) {
-        if (!set_has(object, item, depth)) {
+    while (_PySet_NextEntry(key, &at, &wanted, &hash)) {
+        if (!_PySet_NextEntry(object, &here, &item, &hash) || !same(item, wanted, depth)) {
             return false;
         }
     }

@@ -186,6 +186,10 @@ Distinct *distinct_new(PyObject *key, int32_t slots);
 bool distinct_check(Distinct *distinct, const Scratch *scratch);
 void distinct_free(Distinct *distinct);
 
+/* sets.c: tables of sets. */
+PyObject *set_layout(PyObject *module, PyObject *object);
+PyObject *set_like(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+
 /* upcoming.c: iterators, read without advancing them. */
 int upcoming_init(void);
 PyObject *upcoming(PyObject *module, PyObject *const *args, Py_ssize_t nargs);

@@ -15,10 +15,13 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from stator import _entry
+from stator.guards.constant import is_plain
 from stator.world.iterators import SEQUENCE_ITERATORS
 
 from . import raw
 from .emitter import Emitter
+from .makers import replica
 from .plan import CannotRebuild, Const, Source, Splice, dict_of, listing
 from .raw import ABSENT
 from .recipes_instances import bound, namespace_of
@@ -141,15 +144,49 @@ def _change_bytearray(target: Target, old: bytes, new: bytes) -> None:
         target.do("__setitem__", target.span(start, None), new[start:])
 
 
-def _change_set(target: Target, old: Sequence[Any], new: Sequence[Any]) -> None:
+def _set_steps(old: Sequence[Any], new: Sequence[Any]) -> list[tuple[str, str, list[Any]]]:
+    """(method for one, method for many, elements) that bring a set from old to new contents."""
     before, after = {token(item) for item in old}, {token(item) for item in new}
     removed = [item for item in old if token(item) not in after]
     added = [item for item in new if token(item) not in before]
-    for items, one, many in ((removed, "discard", "difference_update"), (added, "add", "update")):
+    steps = [("discard", "difference_update", removed), ("add", "update", added)]
+    return [step for step in steps if step[2]]
+
+
+def _change_set(target: Target, old: Sequence[Any], new: Sequence[Any]) -> None:
+    for one, many, items in _set_steps(old, new):
         if len(items) == 1:
             target.do(one, items[0])
-        elif items:
+        else:
             target.do(many, tuple(items))
+
+
+def table(emitter: Emitter, target: object, old: Sequence[Any], outside: set[Any], new: set[Any]) -> bool:
+    """Make the target, which is the set `outside` and held `old`, what `new` is, also in its order from now on.
+
+    That depends on where elements lie in its table, and on those that were there; the answer is whether a guard on
+    `_entry.set_layout` is needed.
+    """
+    now = [*set.__iter__(new)]
+    steps = _set_steps(old, now)
+    changed = Target(emitter, target, type(new), set)
+    layout = _entry.set_layout(new)
+    before = _entry.set_layout(outside)
+    moved = len(layout) != len(before) or layout[FINGER:] != before[FINGER:]  # resized, or `pop` was called
+    if not (steps or moved) or not all(map(is_plain, (*old, *now))):
+        _change_set(changed, old, now)
+        return False
+    trial = replica(outside)
+    for one, many, items in steps:
+        getattr(trial, one)(items[0]) if len(items) == 1 else getattr(trial, many)(items)
+    if _entry.set_layout(trial) == layout and all(map(same, trial, now)):
+        _change_set(changed, old, now)
+        return sum(len(items) for *_, items in steps) > 1
+    emitter.statement("{0}({1}, {2})", Const(_entry.set_like), target, Const(replica(new)))
+    return True
+
+
+FINGER = -8  # the end of a layout: where `pop` begins
 
 
 def _change_dict(target: Target, old: Pairs, new: Pairs) -> None:

@@ -7,6 +7,8 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+from stator import _entry
+
 
 def advanced(iterator: Iterator[Any], steps: int) -> Iterator[Any]:
     """The iterator, moved on by so many steps."""
@@ -38,3 +40,10 @@ def ended_items() -> Iterator[Any]:
 def dead_reference() -> weakref.ref[Any]:
     """A weak reference whose object is gone."""
     return weakref.ref(set())
+
+
+def replica(original: set[Any]) -> set[Any]:
+    """A set with the same elements at the same places: in the same order, also after later changes."""
+    made: set[Any] = set()
+    _entry.set_like(made, original)
+    return made

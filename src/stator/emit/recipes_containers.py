@@ -5,15 +5,17 @@ from __future__ import annotations
 import array
 import types
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from . import raw
-from .plan import SELF, Const, Heap, Piece, Plan, Source, Splice, dict_of, keyed, listing, piece, tuple_of
+from stator import _entry
+from stator.guards.constant import is_plain
 
-_SCALARS = frozenset(map(id, (int, str, bytes, float, bool, type(None))))
+from . import raw
+from .makers import replica
+from .plan import SELF, Const, Heap, Piece, Plan, Source, Splice, dict_of, keyed, listing, piece, tuple_of
 
 
 def create(solid: type, obj: object, *arguments: object) -> Piece:
@@ -80,23 +82,28 @@ def build_array(obj: Any, solid: type, heap: Heap) -> Plan:
 # Sets.
 
 
-def _same_order(left: Iterable[object], right: Sequence[object]) -> bool:
-    found = [*left]
-    return len(found) == len(right) and all(a is b for a, b in zip(found, right, strict=True))
+def _comes_by_insertion(obj: set[Any], items: Sequence[Any]) -> bool:
+    """Whether adding the elements in this order gives the same order, now and after later changes."""
+    made: set[Any] = set()
+    for item in items:
+        made.add(item)
+    return _entry.set_layout(made) == _entry.set_layout(obj) and all(a is b for a, b in zip(made, items, strict=True))
 
 
 def build_set(obj: Any, solid: type, heap: Heap) -> Plan:
     items = [*set.__iter__(obj)]
     elements = tuple_of(map(keyed, items))
+    in_place = not all(map(is_plain, items)) or _comes_by_insertion(obj, items)  # else the whole table is copied
     if type(obj) is not set:
-        return Plan(create(set, obj), _when(items, "{0}({1}, {2})", Const(set.update), SELF, elements))
+        fill = piece("{0}({1}, {2})", Const(set.update), SELF, elements)
+        if not in_place:
+            fill = piece("{0}({1}, {2})", Const(_entry.set_like), SELF, Const(replica(obj)))
+        return Plan(create(set, obj), [fill] if items else [])
     bare = piece("{0}()", Const(set))
     if not items:
         return Plan(bare)
-    copy = piece("{0}.copy()", Const(set(obj)))
-    is_plain = all(id(type(item)) in _SCALARS for item in items)
-    if is_plain and not _same_order(set(items), items) and _same_order(set(obj), items):
-        # Insertion alone does not give this iteration order; a copy of the whole table does.
+    copy = piece("{0}({1})", Const(replica), Const(replica(obj)))
+    if not in_place:
         return Plan(copy)
     make = piece("{{{0}}}", listing(map(keyed, items)))
     return Plan(make, bare=bare, rest=[piece("{0}.update({1})", SELF, elements)], bulk=copy)

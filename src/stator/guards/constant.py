@@ -33,10 +33,6 @@ def _same_items(left: Any, right: Any, depth: int) -> bool:
     )
 
 
-def _same_sets(left: Any, right: Any, depth: int) -> bool:
-    return depth > 0 and len(left) == len(right) and all(any(same(a, b, depth - 1) for a in left) for b in right)
-
-
 def _same_span(left: Any, right: Any, depth: int) -> bool:
     return depth > 0 and all(
         same(getattr(left, part), getattr(right, part), depth - 1) for part in ("start", "stop", "step")
@@ -53,7 +49,7 @@ SAME: dict[type, Callable[[Any, Any, int], bool]] = {
     torch.device: _same_builtin,
     tuple: _same_items,
     torch.Size: _same_items,
-    frozenset: _same_sets,
+    frozenset: _same_items,  # in the same order: a program can tell the difference
     slice: _same_span,
     range: _same_span,
 }

@@ -50,6 +50,8 @@ class Host(ImportingWorld):
         self.locks: dict[int, Any] = {}  # outside locks that the program took
         self.held: dict[int, int] = {}  # how often it has to give them back
         self.locks_break = False  # taking a lock is a break
+        self.addresses: set[int] = set()  # of objects that it made, which it asked for
+        self.addresses_break = False  # asking for one is a break
         self.watched_functions: list[Any] = []
         self.checked_classes: dict[int, type] = {}
         self.displaying = False  # C is rendering a traceback

@@ -25,6 +25,7 @@ from stator.native.callers import call_framed, call_python
 from stator.native.host import Host
 from stator.native.rows import OVERRIDES, method_standin, passes_on, standin
 from stator.world import attributes
+from stator.world.door import BY_ID, CONSTANT_TYPES
 
 
 @passes_on
@@ -283,23 +284,54 @@ def stand_print(host: Host, f: Frame, function: Any, args: list[Any], kwargs: An
 
 @standin(id)
 def stand_id(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    """The address of an outside object is a value that only this object has."""
-    if len(args) == 1:
-        pin_identity(host, args[0])
+    if len(args) == 1 and not kwargs:
+        return address(host, f, args[0], function)
     return call_python(host, f, function, args, kwargs)
 
 
 @standin(hash)
 def stand_hash(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    if len(args) == 1 and _frames.type_lookup(type(args[0]), "__hash__") is object.__hash__:
-        pin_identity(host, args[0])
+    if len(args) == 1 and not kwargs:
+        hashed = _frames.type_lookup(type(args[0]), "__hash__")
+        if hashed is object.__hash__ or hashed in BY_ID:
+            address(host, f, args[0], function)
     return call_python(host, f, function, args, kwargs)
+
+
+def address(host: Host, f: Frame, obj: Any, function: Any) -> int:
+    """Where the outside object lies that this one is or stands for: a value that only this object has.
+
+    Objects that the program made lie elsewhere when the entry function runs: such a number must not come out.
+    """
+    record = host.records.get(id(obj))
+    kept = f.globals.get("__name__", "").partition(".")[0] in KEEPS_ADDRESSES
+    if record is None:
+        if not kept and type(obj) not in CONSTANT_TYPES:
+            if host.addresses_break:
+                raise host.refuse("cannot-rebuild", "the address of an object that the program made", type="int")
+            host.addresses.add(id(obj))
+        return id(obj)
+    if record.inner is record.obj or not kept:
+        if (record.path, "identity", 0) in host.varying:
+            kind = type(record.obj).__name__
+            detail = f"the address of a {kind} that is another one on every call"
+            raise host.refuse("native-outside-object", detail, function=function.__name__)
+        host.guards.add(record.path, IS, record.obj, host.origin())
+    return id(record.obj)
 
 
 def pin_identity(host: Host, obj: Any) -> None:
     record = host.records.get(id(obj))
     if record is not None and record.inner is record.obj:
         host.guards.add(record.path, IS, record.obj, host.origin())
+
+
+class Address:
+    """Stands among types of which no object may be made before a break for addresses of such objects."""
+
+
+# Modules that ask for addresses of containers and tensors only to know them again.
+KEEPS_ADDRESSES = frozenset({"copy", "reprlib", "torch"})
 
 
 @standin(gc.isenabled)

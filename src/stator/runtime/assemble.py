@@ -13,13 +13,15 @@ from typing import Any, NamedTuple
 
 import torch
 
+from stator import _entry
 from stator._frames import UNBOUND
 from stator.emit import effects
 from stator.emit.emitter import Emitter
-from stator.emit.plan import Const, Source
+from stator.emit.plan import CannotRebuild, Const, Source
 from stator.emit.raw import ABSENT
 from stator.emit.tracebacks import restore, rows_of
 from stator.graph.source import compile_source
+from stator.guards.check import EQ
 from stator.guards.path import Path
 from stator.guards.relation import SIZE, STRIDE
 from stator.native.locks import Together
@@ -97,6 +99,8 @@ class Assembly:
             return self.load(record.path)
         if type(obj) is TracedTensor:
             return self.output(id(obj), obj)
+        if type(obj) is int and obj in self.host.addresses:
+            raise CannotRebuild(obj, "the object at this address will lie elsewhere")
         if type(obj) is TracedInt or type(obj) is TracedBool:
             return self.expression(obj)
         if type(obj) is TracedFloat:
@@ -373,6 +377,14 @@ class Assembly:
         if len(emitter._body.lines) > before:
             self.written.append(record)
 
+    def write_contents(self, emitter: Emitter, record: Any) -> None:
+        """Brings an outside container up to date."""
+        if not isinstance(record.inner, set):
+            effects.contents(emitter, record.inner, record.before, record.inner)
+        elif effects.table(emitter, record.inner, record.before, record.obj, record.inner):
+            layout = record.path.part("layout", _entry.set_layout)
+            self.host.guards.add(layout, EQ, _entry.set_layout(record.obj), None)
+
     def write_effects(self, emitter: Emitter) -> None:
         host = self.host
         seen: set[int] = set()
@@ -388,7 +400,7 @@ class Assembly:
             elif record.before is not None and id(record) not in seen:
                 seen.add(id(record))
                 with self.noting(emitter, record):
-                    effects.contents(emitter, record.inner, record.before, record.inner)
+                    self.write_contents(emitter, record)
         for shadow, before in host.shadow_fields.values():
             with self.noting(emitter, host.records[id(shadow)]):
                 self.write_fields(emitter, shadow, before)
@@ -407,6 +419,10 @@ class Assembly:
         for leaf, grad in host.recorder.inner_grads.values():
             if id(leaf) in self.outputs:
                 emitter.statement("{0}.grad = {1}", leaf, grad)
+        for reference in host.recorder.adorned:
+            if (adorned := reference()) is not None and id(adorned) in self.outputs:
+                for name, value in adorned.__dict__.items():
+                    effects.attribute(emitter, adorned, name, value, adorned._stands_for)
         self.written.extend(host.touched.values())
         for record in host.touched.values():
             for name, (before, now, _) in (record.extra or {}).items():

@@ -48,6 +48,7 @@ from stator.native import (  # noqa: F401 - rows
 )
 from stator.native.callers import CO_VARARGS, CO_VARKEYWORDS, CONTENT_TYPES
 from stator.native.held import check_callbacks
+from stator.native.standins import Address
 from stator.options import Options
 from stator.report import events
 from stator.runtime import (  # noqa: F401 - rows
@@ -311,6 +312,7 @@ class Capture:
         self.host.recorder.no_leaves = NewLeaf in watched
         self.host.light_paths, self.host.whole_paths = learned.light, learned.whole
         self.host.locks_break = not locks.LOCK_TYPES.isdisjoint(watched)
+        self.host.addresses_break = Address in watched
         self.guards = self.host.guards
         self.classes = self.host.classes
         self.regions = self.host.regions
@@ -456,11 +458,17 @@ class Capture:
             start = start._replace(elsewhere=self.call.passed_on(self.otherwise()))
         try:
             outcome(assembly.write(None, [], start), result, None)
+            found = 0
+            while host.recorder.adorned and len(assembly.outputs) > found:  # their attributes may hold further ones
+                found = len(assembly.outputs)
+                outcome(assembly.write(None, [], start), result, None)
             if host.recorder.leaves or host.recorder.inner_grads:
                 self.check_leaves(assembly)
                 outcome(assembly.write(None, [], start), result, None)  # again: the gradients of leaves that come out
         except CannotRebuild as error:
             self.unmade = {type(obj) for obj in (error.obj, *error.within)} - CONTENT_TYPES
+            if type(error.obj) is int:
+                self.unmade = {Address}
             raise unsupported("cannot-rebuild", str(error), type=type(error.obj).__name__) from error
         arrays.check_memory(host, assembly.outputs.values())
         tensor_hooks.check(host)

@@ -482,7 +482,7 @@ standin(torch._C._has_torch_function, torch._C._has_torch_function_unary, torch.
 READERS[id(TracedTensor)] = read_tensor
 WRITERS[id(TracedTensor)] = write_tensor
 FAMILIES.insert(0, (torch.Tensor, enter_tensor))
-BY_ID.append(torch.Tensor.__hash__)
+BY_ID += [torch.Tensor.__hash__, TracedTensor.__hash__]
 for _kind in (torch.dtype, torch.layout, torch.memory_format, torch.device, torch.Size):
     IMPORTERS[id(_kind)] = constant
 CONSTANT_TYPES.update({torch.dtype, torch.device, torch.layout, torch.memory_format})

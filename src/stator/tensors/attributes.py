@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import types
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from stator import _frames
+from stator._frames import UNBOUND
 from stator.tensors.data import replace_data
 from stator.tensors.signals import OutsideAttribute, UnsupportedOp
 from stator.tensors.targets import Target
@@ -69,7 +72,8 @@ def read(recorder: Recorder, traced: TracedTensor, name: str) -> Any:
 
 
 def _from_class(recorder: Recorder, traced: TracedTensor, name: str) -> Any:
-    found = getattr(torch.Tensor, name, None)
+    of_metaclass = _frames.type_lookup(traced._stands_for, name) is UNBOUND  # `__name__`, `mro`: not of instances
+    found = None if of_metaclass else getattr(torch.Tensor, name, None)
     cls = traced._stands_for
     if isinstance(found, types.FunctionType) and getattr(cls, name, found) is not found:
         raise UnsupportedOp(f"{cls.__name__}.{name}", "a method that differs from that of Tensor", "tensor-subclass")
@@ -82,10 +86,8 @@ def _from_class(recorder: Recorder, traced: TracedTensor, name: str) -> Any:
     real = recorder.real(traced)
     if real is not None and hasattr(real, "__dict__") and name in real.__dict__:
         raise OutsideAttribute(real, name)
-    if found is not None or hasattr(torch.Tensor, name):
-        return found
-    if hasattr(traced._stands_for, name):
-        return getattr(traced._stands_for, name)
+    if not of_metaclass:
+        return found if hasattr(torch.Tensor, name) else getattr(cls, name)
     raise AttributeError(f"{traced._stands_for.__name__!r} object has no attribute {name!r}", name=name, obj=traced)
 
 
@@ -104,7 +106,15 @@ def _grad_fn(recorder: Recorder, traced: TracedTensor) -> Any:
     raise UnsupportedOp("Tensor.grad_fn", "", "autograd")
 
 
-_SPECIAL: dict[str, Callable[[Recorder, TracedTensor], Any]] = {"grad": _grad, "grad_fn": _grad_fn}
+def _namespace(recorder: Recorder, traced: TracedTensor) -> Any:
+    raise UnsupportedOp("Tensor.__dict__", "attributes that somebody set, all at once", "tensor-metadata")
+
+
+_SPECIAL: dict[str, Callable[[Recorder, TracedTensor], Any]] = {
+    "grad": _grad,
+    "grad_fn": _grad_fn,
+    "__dict__": _namespace,
+}
 
 
 def write(recorder: Recorder, traced: TracedTensor, name: str, value: Any) -> None:
@@ -117,6 +127,8 @@ def write(recorder: Recorder, traced: TracedTensor, name: str, value: Any) -> No
     elif recorder.real(traced) is not None:
         raise OutsideAttribute(recorder.real(traced), name)
     else:
+        if not traced.__dict__:
+            recorder.adorned.append(weakref.ref(traced))
         traced.__dict__[name] = value
 
 

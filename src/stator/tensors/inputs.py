@@ -32,6 +32,7 @@ class Inputs:
         self.names[name] = tensor
         self.by_id[id(tensor)] = traced, tensor
         self.real[id(traced)] = tensor
+        traced._address = id(tensor)
         self._by_name[name] = traced._storage
         root = tensor if base is None else base
         join(self._families.setdefault(id(root), (root, []))[1], traced)

@@ -111,6 +111,7 @@ class Recorder:
         self._flags = read_flags()
         self.kept: set[fx.Node] = set()
         self.fallible = False  # the graph tells by itself that it was not made for these data
+        self.adorned: list[weakref.ref[TracedTensor]] = []  # made while capturing, with attributes of the program's own
         self.repeatable = False  # the graph may fail depending on data; unless it wrote something, nothing has changed
         self.fails_late = False  # it may do so when it has written to inputs, even if nodes run in order
         self.random = False  # it may have drawn random numbers

@@ -52,7 +52,7 @@ _METHOD_ANSWERS: dict[str, Callable[..., Any]] = {
     "is_conj": lambda t: t._meta.conj,
     "is_neg": lambda t: t._meta.neg,
     "__len__": _length,
-    "__hash__": id,
+    "__hash__": hash,
 }
 
 

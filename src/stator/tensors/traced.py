@@ -47,8 +47,9 @@ Family = list["weakref.ref[TracedTensor]"]
 class TracedTensor(torch.Tensor):
     """A tensor without data: an FX node, metadata, and its place among views and storages."""
 
-    __slots__ = ("_family", "_meta", "_node", "_recorder", "_stands_for", "_storage")
+    __slots__ = ("_address", "_family", "_meta", "_node", "_recorder", "_stands_for", "_storage")
 
+    _address: int  # of the tensor from outside that it stands for, or its own
     _meta: Meta
     _node: Node
     _recorder: Recorder
@@ -66,6 +67,9 @@ class TracedTensor(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise UnsupportedOp(str(func), "it reached a traced tensor past the level that is recorded")
+
+    def __hash__(self) -> int:
+        return self._address
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -88,6 +92,7 @@ def make(recorder: Recorder, meta: Meta, node: Node, storage: Storage, stands_fo
     traced._storage = storage
     traced._stands_for = stands_for
     traced._family = None
+    traced._address = id(traced)
     return traced
 
 

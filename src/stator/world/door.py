@@ -15,7 +15,7 @@ import weakref
 from collections import OrderedDict, defaultdict, deque
 from typing import TYPE_CHECKING, Any, cast
 
-from stator import _frames
+from stator import _entry, _frames
 from stator._frames import UNBOUND
 from stator.errors import unsupported
 from stator.guards.check import ALIVE, CODE_IS, EQ, IS, KEYS, LEN, TYPE_IS
@@ -150,7 +150,18 @@ def enter_frozenset(world: World, obj: Any, path: Path) -> Any:
     if all(type(item) in CONSTANT_TYPES for item in obj):
         return constant(world, obj, path)
     items = enter_elements(world, obj, path)
-    return world.register_shadow(obj, path, frozenset(items))
+    if all(map(operator.is_, items, obj)):
+        world.register(obj, path)
+        return obj
+    inner = frozenset(items)
+    if all(map(same_place, items, obj)):
+        _entry.set_like(inner, obj, items)
+    return world.register_shadow(obj, path, inner)
+
+
+def same_place(inner: Any, outer: Any) -> bool:
+    """Whether a set has both at the same place."""
+    return inner is outer or (is_c_hashed(inner) and is_c_hashed(outer) and hash(inner) == hash(outer))
 
 
 def enter_elements(world: World, obj: Any, path: Path) -> list[Any]:
@@ -310,8 +321,11 @@ def enter_set(world: World, obj: Any, path: Path) -> Any:
 
 
 def fill_set(world: World, record: Record) -> None:
-    for item in enter_elements(world, record.obj, record.path):
-        set.add(record.inner, item)
+    items = enter_elements(world, record.obj, record.path)
+    if all(map(same_place, items, set.__iter__(record.obj))):
+        _entry.set_like(record.inner, record.obj, items)  # so that it has the same order, now and after changes
+    else:
+        set.update(record.inner, items)
     record.before = list(set.__iter__(record.inner))
 
 
