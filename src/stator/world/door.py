@@ -121,7 +121,13 @@ def enter_tuple(world: World, obj: Any, path: Path) -> Any:
     if cls is tuple:
         return world.register_shadow(obj, path, tuple(items))
     world.type_info(cls)
-    inner = tuple.__new__(cls, items)
+    fields = _frames.class_dict(cls)
+    if "n_sequence_fields" not in fields:
+        inner = tuple.__new__(cls, items)
+    elif fields["n_sequence_fields"] == fields["n_fields"]:
+        inner = cls.__new__(cls, items)  # a C type that knows its number of items
+    else:
+        raise world.refuse("outside-type", type=cls.__name__)
     copy_attributes(world, obj, path, inner)
     return world.register_shadow(obj, path, inner)
 
