@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator
-from operator import attrgetter
-from types import CoroutineType, GeneratorType
+from types import CoroutineType, FunctionType, GeneratorType
 from typing import Any
 
 from stator import _frames
@@ -41,8 +40,8 @@ def notice_end(world: World, f: Frame, value: Any) -> None:
 def ends_with_code(obj: Any) -> bool:
     """Whether code of the program may run when an object dies."""
     kind = type(obj)
-    if kind in SUSPENDED:
-        return SUSPENDED[kind](obj) is not None
+    if kind is GeneratorType or kind is CoroutineType:
+        return (obj.gi_frame if kind is GeneratorType else obj.cr_frame) is not None
     if not _frames.is_heap_type(kind) or issubclass(kind, type):
         return False
     if _frames.type_lookup(kind, "__del__") is not UNBOUND:
@@ -53,11 +52,10 @@ def ends_with_code(obj: Any) -> bool:
 def calls_back(reference: Any) -> bool:
     """Whether the program, or a library, waits for the end of an object; stator and torch do so on their own behalf."""
     callback = reference.__callback__
-    home = getattr(callback, "__module__", None)
-    return callback is not None and not (type(home) is str and home.startswith(("stator", "torch")))
-
-
-SUSPENDED: dict[type, Any] = {GeneratorType: attrgetter("gi_frame"), CoroutineType: attrgetter("cr_frame")}
+    if type(callback) is not FunctionType:
+        return callback is not None
+    home = callback.__module__
+    return not (type(home) is str and home.startswith(("stator.", "torch.")))
 
 
 def check_callbacks(world: World) -> None:

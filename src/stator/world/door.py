@@ -129,14 +129,18 @@ def enter_tuple(world: World, obj: Any, path: Path) -> Any:
     if cls is tuple:
         return world.register_shadow(obj, path, tuple(items))
     world.type_info(cls)
-    inner = cls(items) if is_structure(cls) else tuple.__new__(cls, items)
+    structure = is_structure(cls)
+    if not structure and "n_fields" in _frames.class_dict(cls):  # some of its fields are no items
+        raise world.refuse("outside-type", type=cls.__name__)
+    inner = cls.__new__(cls, items) if structure else tuple.__new__(cls, items)
     copy_attributes(world, obj, path, inner)
     return world.register_shadow(obj, path, inner)
 
 
 def is_structure(cls: type) -> bool:
     """Tuples with named fields that C makes, such as torch's results; some have fields that are no items."""
-    return cls.__dict__.get("n_fields", 0) == cls.__dict__.get("n_sequence_fields", -1)
+    fields = _frames.class_dict(cls)
+    return fields.get("n_fields", 0) == fields.get("n_sequence_fields", -1)
 
 
 def enter_frozenset(world: World, obj: Any, path: Path) -> Any:
