@@ -70,7 +70,19 @@ def both(x: Any) -> Any:
     return x * random.random() - np.random.normal(0, 2) + random.random()
 
 
-ONE_GRAPH = [scaled, rolled, returned, cut, repeated, mixed_up, noisy, moved, both]
+def permuted(x: Any) -> Any:
+    order = np.random.permutation(6)
+    return x[torch.from_numpy(order)] + torch.from_numpy(np.random.rand(6)), order
+
+
+def noise(x: Any) -> Any:
+    added = np.random.normal(0, 1, size=(2, 6))
+    added *= 2
+    added[0] = 1.0
+    return torch.tensor(added, dtype=torch.float32) * x, np.random.randint(0, 5, size=3)
+
+
+ONE_GRAPH = [permuted, noise, scaled, rolled, returned, cut, repeated, mixed_up, noisy, moved, both]
 
 
 @pytest.mark.parametrize("program", ONE_GRAPH)
@@ -86,7 +98,7 @@ def test_one_graph(program: Any) -> None:
     assert len(graphs) == 1
 
 
-@pytest.mark.parametrize("program", [scaled, cut, mixed_up, moved])
+@pytest.mark.parametrize("program", [scaled, cut, mixed_up, moved, permuted, noise])
 def test_traced(program: Any) -> None:
     expected = results(program)
     assert results(stator.compile(program, backend="aot_eager")) == expected
@@ -124,7 +136,7 @@ def invalid(x: Any) -> Any:
 def seeding(x: Any) -> Any:
     random.seed(3)
     np.random.seed(4)
-    return x * random.random() + np.random.rand() + torch.from_numpy(np.random.rand(6))
+    return x * random.random() + np.random.rand() + np.random.uniform(0, np.inf if x[0] < 0 else 1.0)
 
 
 @pytest.mark.parametrize("program", [branching, shuffled, failing, invalid, seeding])

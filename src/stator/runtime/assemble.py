@@ -131,6 +131,8 @@ class Assembly:
             number = self.host.float_inputs[id(value)][1]
             self.float(number)
             return self.scalars.setdefault(id(value), (f"s{len(self.scalars)}", value.dtype, number))[0]
+        if id(value) in self.host.drawn_arrays:
+            return self.drawn(self.host.drawn_arrays[id(value)][1])
         return self.load(self.host.records[id(value)].path)
 
     def number(self, symbol: Any) -> str:
@@ -204,8 +206,12 @@ class Assembly:
             emitter.raw(f"state_{name} = {emitter.constant(state.read)}({name})")
         self.undraw = "".join(f"    {emitter.constant(s.write)}({n}, state_{n})\n" for n, s in generators.items())
         for place, draw in enumerate(self.host.draws):
-            given = "".join(f", {number!r}" for number in draw.args)
+            given = "".join(f", {value!r}" for value in draw.args)
+            given += "".join(f", {name}={value!r}" for name, value in draw.kwargs.items())
             emitter.raw(f"d{place} = {emitter.constant(draw.method)}({self.load(draw.path)}{given})")
+        for _, drawn in self.host.drawn_arrays.values():
+            name = self.drawn(drawn)
+            emitter.raw(f"{name} = {emitter.constant(torch.from_numpy)}({name})")
 
     def is_risky(self) -> bool:
         """Whether numbers are calculated before the graph runs, which may raise."""

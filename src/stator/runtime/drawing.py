@@ -18,6 +18,8 @@ from stator.guards.path import Path
 from stator.native.rows import NAMED_METHODS, OUTSIDE_METHODS
 from stator.runtime.entering import answers_for
 from stator.shapes.floats import FromData
+from stator.tensors.array_calls import DTYPES
+from stator.tensors.arrays import TracedArray
 
 Random: Any = random.Random
 
@@ -38,12 +40,13 @@ BITS = State(
 
 
 class Draw(NamedTuple):
-    """A call that draws a number: the generator, the method, and its arguments."""
+    """A call that draws numbers: the generator, the method, and its arguments."""
 
     path: Path
     state: State
     method: Any
     args: tuple[Any, ...]
+    kwargs: dict[str, Any]
 
 
 class Drawn(NamedTuple):
@@ -52,14 +55,17 @@ class Drawn(NamedTuple):
     place: int
 
 
-def draw(host: Any, owner: Any, call: tuple[State, Any, list[Any]], bounds: tuple[int, int] | None = None) -> Any:
-    """The number that the entry function will draw: an int between bounds, else a float."""
-    state, method, args = call
-    symbols = None if host.recorder.sub is not None else host.recorder.follow()
-    if symbols is None:
+def note(host: Any, owner: Any, state: State, method: Any, args: list[Any], kwargs: Any = None) -> Drawn:
+    """The entry function will make this call."""
+    if host.recorder.sub is not None or host.recorder.follow() is None:
         raise refusal(host, method.__name__)
-    number = host.floats.base(Drawn(len(host.draws)), 0.0)
-    host.draws.append(Draw(host.records[id(owner)].path, state, method, tuple(args)))
+    host.draws.append(Draw(host.records[id(owner)].path, state, method, tuple(args), kwargs or {}))
+    return Drawn(len(host.draws) - 1)
+
+
+def number(host: Any, drawn: Drawn, bounds: tuple[int, int] | None = None) -> Any:
+    """A number that is drawn: an int between bounds, else a float."""
+    number = host.floats.base(drawn, 0.0)
     with host.recorder.paused():
         tensor = torch.zeros((), dtype=torch.float64 if bounds is None else torch.int64, device="cpu")
     host.float_inputs[id(tensor)] = tensor, number
@@ -67,9 +73,17 @@ def draw(host: Any, owner: Any, call: tuple[State, Any, list[Any]], bounds: tupl
     if bounds is not None:
         return host.recorder.number_from_data(traced, *bounds)
     host.recorder.has_floats = True
-    made = host.floats.base(FromData(traced, symbols.stack()), math.nan)
+    made = host.floats.base(FromData(traced, host.stack()), math.nan)
     made.tensors[torch.float64] = traced
     return made
+
+
+def array(host: Any, drawn: Drawn, example: Any) -> Any:
+    """An array that is drawn, the program's own."""
+    with host.recorder.paused():
+        tensor = torch.from_numpy(example)
+    host.drawn_arrays[id(tensor)] = tensor, drawn
+    return TracedArray(host.recorder.call(torch.clone, (host.recorder.input(tensor, "drawn"),), {}), type(example))
 
 
 def refusal(host: Any, name: str) -> Exception:
@@ -103,7 +117,7 @@ def call_c_method(host: Any, f: Frame, method: Any, args: list[Any], kwargs: Any
     """A method made in C."""
     if method.__name__ != "random" or args or kwargs:
         raise refusal(host, method.__name__)
-    return draw(host, method.__self__, (PYTHONS, Random.random, []))
+    return number(host, note(host, method.__self__, PYTHONS, Random.random, []))
 
 
 @answers_for(Random.randint, Random.randrange, when=from_outside)
@@ -112,7 +126,7 @@ def call_integers(host: Any, f: Frame, function: Any, args: list[Any], kwargs: A
     if kwargs or (name == "randint" and len(numbers) != 2):
         raise refusal(host, name)
     bounds = integers(host, name, numbers, int(name == "randrange"))
-    return draw(host, owner, (PYTHONS, function, numbers), bounds)
+    return number(host, note(host, owner, PYTHONS, function, numbers), bounds)
 
 
 OPEN = frozenset({"randint", "randrange", "uniform"})  # the last one calculates with what `random` draws
@@ -130,47 +144,48 @@ for _name, _method in vars(Random.__base__).items():
 
 # ---- numpy ----------------------------------------------------------------------------------------------------------
 
-# Distributions, and how many parameters they have: with these alone they give one float.
-FLOATS = {
-    "random": 0, "standard_normal": 0, "standard_exponential": 0, "uniform": 2, "normal": 2, "beta": 2, "gamma": 2,
-    "exponential": 1, "lognormal": 2, "laplace": 2, "triangular": 3, "chisquare": 1, "standard_gamma": 1, "gumbel": 2,
-    "logistic": 2, "pareto": 1, "weibull": 1, "power": 1, "rayleigh": 1, "vonmises": 2,
-}  # fmt: skip
-OLDER = {"random_sample": 0, "rand": 0, "randn": 0}
+# Methods that give a float or an array of numbers.
+DISTRIBUTIONS = frozenset({
+    "random", "standard_normal", "standard_exponential", "uniform", "normal", "beta", "gamma", "exponential",
+    "lognormal", "laplace", "triangular", "chisquare", "standard_gamma", "gumbel", "logistic", "pareto", "weibull",
+    "power", "rayleigh", "vonmises", "binomial", "poisson", "geometric", "dirichlet", "multinomial", "permutation",
+    "choice",
+})  # fmt: skip
+OLDER = DISTRIBUTIONS | {"random_sample", "rand", "randn", "randint"}
+NEWER = DISTRIBUTIONS | {"integers"}
+SIMPLE = (int, float, bool, type(None))
 
 
-def call_float(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    """One number of a distribution; the arguments are tried on a generator of our own."""
-    owner, *numbers = args
+def is_constant(value: Any) -> bool:
+    """Whether the source of the entry function can hold a value."""
+    if type(value) is tuple:
+        return all(map(is_constant, value))
+    return type(value) in SIMPLE and (type(value) is not float or math.isfinite(value))
+
+
+def call_numpy(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """What comes out, and whether the arguments will do, a generator of our own tells."""
+    owner, *given = args
     name = function.__name__
-    if kwargs or len(numbers) > (FLOATS | OLDER)[name] or not all(type(number) in (int, float) for number in numbers):
+    if not all(map(is_constant, [*given, *(kwargs or {}).values()])):
         raise refusal(host, name)
-    state = NUMPYS if name in OLDER or hasattr(owner, "get_state") else BITS
+    older = hasattr(owner, "get_state")
+    kind = type(owner)
     try:
-        tried = function(trial(owner), *numbers)
+        trial = function(kind(0) if older else kind(type(owner.bit_generator)(0)), *given, **(kwargs or {}))
     except Exception:
         raise refusal(host, name) from None
-    if type(tried) is not float:
+    bounds = integers(host, name, given, 1) if type(trial) is int and name == "randint" and not kwargs else None
+    plain = is_array(trial) and trial.flags.c_contiguous and trial.flags.writeable and trial.dtype in DTYPES
+    if type(trial) is not float and bounds is None and not plain:
         raise refusal(host, name)
-    return draw(host, owner, (state, function, numbers))
+    drawn = note(host, owner, NUMPYS if older else BITS, function, given, kwargs)
+    return array(host, drawn, trial) if plain else number(host, drawn, bounds)
 
 
-def trial(owner: Any) -> Any:
-    """A generator of the same kind, for nobody else."""
-    kind = type(owner)
-    return kind(0) if hasattr(owner, "get_state") else kind(type(owner.bit_generator)(0))
+def is_array(value: Any) -> bool:
+    return type(value).__module__ == "numpy" and type(value).__name__ == "ndarray"
 
 
-def call_randint(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    owner, *numbers = args
-    if kwargs:
-        raise refusal(host, "randint")
-    return draw(host, owner, (NUMPYS, function, numbers), integers(host, "randint", numbers, 1))
-
-
-for _kind, _names in {
-    "numpy.random.mtrand.RandomState": FLOATS | OLDER,
-    "numpy.random._generator.Generator": FLOATS,
-}.items():
-    NAMED_METHODS.update({(_kind, name): call_float for name in _names})
-NAMED_METHODS["numpy.random.mtrand.RandomState", "randint"] = call_randint
+for _kind, _names in {"mtrand.RandomState": OLDER, "_generator.Generator": NEWER}.items():
+    NAMED_METHODS.update({(f"numpy.random.{_kind}", name): call_numpy for name in _names})

@@ -99,6 +99,7 @@ class TensorHost(Host):
         self.array_inputs: list[Any] = []  # outside arrays that are graph inputs: array, path, tensor
         self.cached: dict[Any, Any] = {}  # (id of an lru_cache, key of a call) -> what it holds for the program
         self.draws: list[Any] = []  # calls that draw random numbers, for the entry function
+        self.drawn_arrays: dict[int, tuple[Any, Any]] = {}  # by id of the tensor: which call draws the array
         self.registries = Registries()
         self.regions = Regions(self.seen)
         marked.notice_substitutes()
