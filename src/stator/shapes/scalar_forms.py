@@ -11,6 +11,7 @@ import torch
 from stator.shapes.floats import TracedFloat
 from stator.shapes.fused_ops import FUSED
 from stator.shapes.late import read_late
+from stator.shapes import number_ops as number_ops  # adds its rows
 from stator.shapes.scalar_ops import OPS, REFLECTIONS
 
 Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
@@ -118,6 +119,15 @@ def _binary(func: Any, args: Any, kwargs: Any) -> Call | None:
     if given[0] is None or given[1] is None:
         return None
     return func, tuple(given[::-1] if func in COMMUTING and not _is_tensor(args[0]) else given), kwargs
+
+
+def _either(func: Any, args: Any, kwargs: Any) -> Call | None:
+    """An operation of a tensor and a number, in any order."""
+    if len(args) != 2 or kwargs or _is_tensor(args[0]) == _is_tensor(args[1]):
+        return None
+    tensor = args[0] if _is_tensor(args[0]) else args[1]
+    given = [scalar_for(tensor, arg) if type(arg) is TracedFloat else arg for arg in args]
+    return None if any(arg is None for arg in given) else (func, tuple(given), {})
 
 
 COMMUTING = (operator.add, operator.mul)  # the kernels keep all digits of the second argument only
@@ -264,7 +274,7 @@ def _called(func: Any, args: Any, kwargs: Any) -> Call | None:
 
 OPTIONAL = frozenset(
     {"weight", "bias", "min", "max", "dtype", "device", "attn_mask", "dropout_p", "is_causal", "beta", "dim", "keepdim"}
-    | {"grad_scale", "found_inf"}
+    | {"grad_scale", "found_inf", "rtol", "atol", "nan", "posinf", "neginf", "mode"}
 )  # None is the default
 
 
@@ -353,7 +363,8 @@ def _register() -> None:
     _add(_binary, *_calls(*_PLAIN))
     _add(_reflected, *REFLECTIONS, *REFLECTED)
     _add(_compared, *_calls(*_COMPARISONS))
-    _add(_filled, *_calls("fill", "masked_fill"))
+    _add(_filled, *_calls("fill", "masked_fill", "index_fill"))
+    _add(_either, torch.special.xlog1py, torch.special.zeta, torch.xlogy, torch.special.xlogy)
     _add(_stored, operator.setitem, torch.Tensor.__setitem__)
     _add(_chosen, torch.where)
     _add(_made, torch.tensor, torch.as_tensor, torch.scalar_tensor, torch.asarray)

@@ -360,22 +360,12 @@ _as_it_is(torch.Tensor.exponential_, "self lambd", "lambd", lambd=1.0)
 _as_it_is(torch.normal, "mean std size", "mean std", mean=0.0, std=1.0)
 _as_it_is(torch.linalg.vector_norm, "x ord dim keepdim", "ord", ord=2.0)
 _as_it_is(
-    torch.batch_norm,
-    "input weight bias running_mean running_var training momentum eps cudnn_enabled",
-    "momentum eps",
-    momentum=0.1,
-    eps=1e-5,
-)
-_as_it_is(torch.group_norm, "input num_groups weight bias eps cudnn_enabled", "eps", eps=1e-5)
-_as_it_is(
     torch.instance_norm,
     "input weight bias running_mean running_var use_input_stats momentum eps cudnn_enabled",
     "momentum eps",
     momentum=0.1,
     eps=1e-5,
 )
-_as_it_is(torch._C._nn.huber_loss, "input target reduction delta", "delta", delta=1.0)
-_as_it_is(torch._C._nn.smooth_l1_loss, "input target reduction beta", "beta", beta=1.0)
 _as_it_is(
     torch._C._nn.cross_entropy_loss,
     "input target weight reduction ignore_index label_smoothing",
@@ -387,8 +377,6 @@ _as_it_is(
     margin=1.0, p=2.0, eps=1e-6,
 )  # fmt: skip
 _as_it_is(torch.cosine_embedding_loss, "input1 input2 target margin reduction", "margin", margin=0.1)
-_as_it_is(torch.margin_ranking_loss, "input1 input2 target margin reduction", "margin", margin=0.1)
-_as_it_is(torch.hinge_embedding_loss, "input target margin reduction", "margin", margin=1.0)
 _as_it_is(torch._C._nn.multi_margin_loss, "input target p margin weight reduction", "margin", margin=1.0)
 _as_it_is(torch.pairwise_distance, "x1 x2 p eps keepdim", "p eps", p=2.0, eps=1e-6)
 _as_it_is(torch.cdist, "x1 x2 p", "p", p=2.0)

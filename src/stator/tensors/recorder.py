@@ -368,6 +368,10 @@ class Recorder:
         form = None
         if self.has_floats or (self.traces and target.func in FUSED):
             form = tensorised(target.func, args, kwargs or {}, self.traces, target.handler is None)
+        if form is None and kwargs and self.traces and self.has_floats and type(kwargs.get("out")) is TracedTensor:
+            written = self._written_to(target.func, args, kwargs)
+            if written is not None:
+                return written
         if form is None and kwargs and len(kwargs) == 1 and not kwargs.keys().isdisjoint(NUMBERS):
             form = with_tensor(target.func, args, kwargs)
         if form is not None and form[0] is not operator.setitem:
@@ -398,6 +402,16 @@ class Recorder:
             if isinstance(target.func, FunctionType):
                 raise NotLeaf(target.func, "it is given a Python object") from None
             raise
+
+    def _written_to(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracedTensor | None:
+        """A call with `out=` and symbolic floats for a backend that traces: the result without, and a copy."""
+        form = tensorised(func, args, {name: value for name, value in kwargs.items() if name != "out"}, True)
+        found = None if form is None else target_of(form[0])
+        if form is None or found is None:
+            return None
+        made, out = self.record(found, *form[1:]), kwargs["out"]
+        same = type(made) is TracedTensor and (made._meta.size, made._meta.dtype) == (out._meta.size, out._meta.dtype)
+        return self.call(torch.Tensor.copy_, (out, made)) if same else None
 
     def _bound(self, func: Any, args: tuple[Any, ...]) -> tuple[Target, tuple[Any, ...]]:
         if isinstance(getattr(func, "__self__", None), InferenceGuard):
