@@ -9,7 +9,18 @@ import torch
 
 from stator.report import events
 from tests.harness import Report, check
-from tests.shapes.idioms import detection, generation, padding, reductions, routing  # noqa: F401 - cases
+from tests.shapes.idioms import (  # noqa: F401 - cases
+    decoding,
+    detection,
+    experts,
+    generation,
+    networks,
+    padding,
+    pictures,
+    reductions,
+    routing,
+    speech,
+)
 from tests.shapes.idioms.registry import IDIOMS
 
 FRAMEWORK = ("DataDependent", "GuardOnData", "DynamicOutputShape", "data-dependent expression", "frame #")
@@ -61,4 +72,4 @@ def test_traced(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_number_of_idioms() -> None:
     whole = sum(case.whole for case in IDIOMS.values())
-    assert len(IDIOMS) >= 60 and whole >= 55
+    assert len(IDIOMS) >= 110 and whole >= 100

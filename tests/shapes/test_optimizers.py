@@ -79,6 +79,14 @@ ROWS = {
     "rmsprop": lambda p, f: optim.RMSprop(p, weight_decay=0.1, momentum=0.9, centered=True, foreach=f),
     "adagrad": lambda p, f: optim.Adagrad(p, lr_decay=0.1, weight_decay=0.1, foreach=f),
     "nadam": lambda p, f: optim.NAdam(p, weight_decay=0.1, foreach=f),
+    "adafactor": lambda p, f: optim.Adafactor(p, weight_decay=0.1, foreach=f),
+}
+FUSED = {
+    "adam": lambda p: optim.Adam(p, weight_decay=0.1, amsgrad=True, fused=True),
+    "adamw": lambda p: optim.AdamW(p, maximize=True, fused=True),
+    "a tensor as rate": lambda p: optim.Adam(p, lr=torch.tensor(0.1), fused=True),
+    "sgd": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1, nesterov=True, fused=True),
+    "adagrad": lambda p: optim.Adagrad(p, lr_decay=0.1, weight_decay=0.1, fused=True),
 }
 
 
@@ -87,6 +95,53 @@ ROWS = {
 def test_optimizers(name, foreach):
     backend = train(lambda params: ROWS[name](params, foreach), vary)
     assert "copy_" not in "".join(backend.operations())
+
+
+def vary_all(optimizer, number):
+    """All numbers of a group, rates that are tensors in place."""
+    for group in optimizer.param_groups:
+        rate = group["lr"]
+        vary(optimizer, number)
+        if isinstance(rate, torch.Tensor):
+            group["lr"] = rate.fill_(group["lr"])
+        if "betas" in group:
+            group["betas"] = 0.9 - 0.001 * number, 0.999 - 0.0001 * number
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+@pytest.mark.parametrize("name", FUSED)
+def test_fused(name, backend):
+    made = train(FUSED[name], vary_all, backend=backend, tolerance=0.0 if backend is None else 1e-6)
+    if backend is None:
+        assert "copy_" not in "".join(made.operations()) and len(made.operations(1)) <= len(made.operations(0))
+
+
+def test_scaled_gradients():
+    """A scaler asks whether a gradient is infinite: a break there, which costs no compilation for another rate."""
+
+    def run(optimizer, scaler, x):
+        loss = (optimizer.param_groups[0]["params"][0] * x).sum()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norm = torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        return loss.detach(), norm, scaler.get_scale()
+
+    compiled = stator.compile(run, backend="eager")
+    made = []
+    for _ in range(2):
+        optimizer = optim.SGD(parameters(), lr=0.1)
+        made.append((optimizer, torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=2)))
+    for number in range(STEPS):
+        x = torch.full((4, 3), math.inf if number == 3 else 1.0 + number)
+        for optimizer, _ in made:
+            vary(optimizer, number)
+        mine, theirs = compiled(*made[0], x), run(*made[1], x)
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=0, equal_nan=True)
+        torch.testing.assert_close(image(made[0][0]), image(made[1][0]), rtol=0, atol=0)
+    assert len(compiled.entries()) == 2
 
 
 @pytest.mark.parametrize("foreach", [False, True])

@@ -11,6 +11,9 @@ from stator.native.rows import passes_on, standin
 
 HOME = "torch.optim."
 
+# Blocks that the profiler may show look once for a module: now, or guards of the first step would see that change.
+getattr(torch.autograd.profiler, "_maybe_cupti_monitor", lambda: None)()
+
 
 def is_of_optimizer(f: Frame) -> bool:
     """Whether a frame is of torch's optimizers."""

@@ -1,6 +1,6 @@
 """Calculations of Python with numbers that only data tells, as source text and operands.
 
-What a graph cannot calculate to the last bit with operations of tensors (`n ** 0.5`, `math.log(x)`, `a | b`, a comparison
+What operations of tensors do not calculate to the last bit (`n ** 0.5`, `math.log(x)`, `a | b`, a comparison
 as a number) Python calculates in the middle of the graph, see `tensors/evaluate.py`.
 """
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from stator.shapes.scalar_ops import OPS, added, met, named
-
-Tensor = torch.Tensor
 
 
 def _writer(found_inf: Any) -> Callable[[Tensor, Tensor], None]:

@@ -33,7 +33,7 @@ def read_late(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The call with 0-d tensors for its numbers; None if it cannot be made later."""
     if type(func) not in KINDS or func in SHAPED:
         return None
-    given: dict[Place, Any] = {**dict(enumerate(args)), **kwargs}
+    given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
     places = tuple(place for place, value in given.items() if _holds_floats(value))
     if any(not _is_number(given[place]) for place in places):
         return None
@@ -54,12 +54,12 @@ class _Examples(tuple[Any, ...]):
         return isinstance(other, _Examples)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _operation(func: Any, places: tuple[Place, ...], examples: tuple[Any, ...]) -> Callable[..., Any]:
     tried = dict(zip(places, examples, strict=True))
 
     def op(*args: Any, **kwargs: Any) -> Any:
-        given: dict[Place, Any] = {**dict(enumerate(args)), **kwargs}
+        given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
         late = all(is_read(given[place]) for place in places)
         for place in places:
             given[place] = read(given[place]) if late else tried[place]

@@ -7,20 +7,24 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from stator.shapes.scalar_ops import OPS, added, met, named
 
-Tensor = torch.Tensor
 BUILTIN: Any = torch._C._nn
 
 
-def _add(call: Any, parameters: str, numbers: str, formula: Callable[..., Any], keywords: str = "", key: Any = None) -> None:
+def _add(
+    call: Any, parameters: str, numbers: str, formula: Callable[..., Any], keywords: str = "", key: Any = None
+) -> None:
     label = f"{call.__name__.strip('_')}{'_' if call.__name__.endswith('_') else ''}_with_numbers"
     row = added(label, named(call, parameters, keywords), parameters, numbers, formula)
     OPS[call if key is None else key] = row
 
 
-def _both(name: str, owner: Any, parameters: str, numbers: str, formula: Callable[..., Any], keywords: str = "") -> None:
+def _both(
+    name: str, owner: Any, parameters: str, numbers: str, formula: Callable[..., Any], keywords: str = ""
+) -> None:
     """A function and its form in place."""
     _add(getattr(owner, name), parameters, numbers, formula, keywords)
     if in_place := getattr(owner, f"{name}_", None):
@@ -124,9 +128,17 @@ _add(torch.linspace, "start end steps dtype device", "start end", _spread, "dtyp
 _add(torch.nan_to_num, "input nan posinf neginf", "nan posinf neginf", _numbers)
 _add(torch.Tensor.nan_to_num, "input nan posinf neginf", "nan posinf neginf", _numbers)
 _add(torch.rsub, "self other alpha", "alpha", lambda x, y, s: y - x * met(x, s), "alpha", (torch.rsub, "alpha"))
-_add(torch.trapz, "y dx dim", "dx", lambda y, dx, dim=None: torch.trapz(y, dim=-1 if dim is None else dim) * met(y, dx), "dx dim")
+_add(
+    torch.trapz,
+    "y dx dim",
+    "dx",
+    lambda y, dx, dim=None: torch.trapz(y, dim=-1 if dim is None else dim) * met(y, dx),
+    "dx dim",
+)
 for _owner in (torch, torch.Tensor):
-    OPS[_owner.isclose] = added("isclose_with_numbers", _close_call, "input other rtol atol equal_nan", "rtol atol", _close)
+    OPS[_owner.isclose] = added(
+        "isclose_with_numbers", _close_call, "input other rtol atol equal_nan", "rtol atol", _close
+    )
     _add(_owner.var, "input dim correction keepdim", "correction", _variance, "dim correction keepdim")
     _add(
         _owner.std, "input dim correction keepdim", "correction",

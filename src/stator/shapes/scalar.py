@@ -234,7 +234,9 @@ def _combined(function: Any, left: Any, right: Any) -> Any:
     """An operation on bits, of which Python asks both numbers."""
     if from_data(left, right) and all(type(side) in INTS for side in (left, right)):
         masks = [side for side in (left, right) if type(side) is int and side >= 0]
-        return evaluated(function, (left, right), Kind(int, 0, masks[0]) if function is operator.and_ and masks else INT)
+        return evaluated(
+            function, (left, right), Kind(int, 0, masks[0]) if function is operator.and_ and masks else INT
+        )
     return _decayed(function, left, right)
 
 

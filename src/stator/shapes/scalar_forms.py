@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
+from stator.shapes import number_ops as number_ops  # adds its rows
 from stator.shapes.floats import TracedFloat
 from stator.shapes.fused_ops import FUSED
 from stator.shapes.late import read_late
-from stator.shapes import number_ops as number_ops  # adds its rows
 from stator.shapes.scalar_ops import OPS, REFLECTIONS
 
 Call = tuple[Any, tuple[Any, ...], dict[str, Any]]

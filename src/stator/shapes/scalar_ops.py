@@ -42,7 +42,9 @@ def read(number: Any) -> Any:
     return number.item() if isinstance(number, torch.Tensor) else number
 
 
-def added(name: str, call: Any, parameters: str, numbers: str, formula: Callable[..., Any], traceable: bool = True) -> Op:
+def added(
+    name: str, call: Any, parameters: str, numbers: str, formula: Callable[..., Any], traceable: bool = True
+) -> Op:
     """Adds an operation to this module; `call` takes its parameters as Python has them."""
     names = tuple(parameters.split())
     places = [names.index(number) for number in numbers.split()]

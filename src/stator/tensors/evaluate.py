@@ -26,7 +26,7 @@ NAMES = {"math": math, "__builtins__": {"float": float, "int": int, "pow": pow, 
 Numbers = Sequence[torch.Tensor]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _compiled(source: str, count: int) -> Callable[..., Any]:
     made: Callable[..., Any] = eval(f"lambda {', '.join(map(operand, range(count)))}: {source}", dict(NAMES))
     return made
@@ -59,7 +59,9 @@ for _name, _run, _dtype, _types in (
     LIBRARY.define(f"{_name}(str source, Tensor[] numbers) -> Tensor")
     LIBRARY.impl(_name, _run, "CompositeExplicitAutograd")
     torch.library.register_fake(
-        f"stator::{_name}", lambda source, numbers, dtype=_dtype: torch.empty((), dtype=dtype, device="cpu"), lib=LIBRARY
+        f"stator::{_name}",
+        lambda source, numbers, dtype=_dtype: torch.empty((), dtype=dtype, device="cpu"),
+        lib=LIBRARY,
     )
     OPERATIONS.update(dict.fromkeys(_types, getattr(torch.ops.stator, _name).default))
 
@@ -93,6 +95,6 @@ def _made(recorder: Recorder, symbols: Any, source: str, operands: Sequence[Any]
 
 def _tensor(recorder: Recorder, part: Any) -> TracedTensor:
     if type(part) is TracedFloat:
-        return part.tensor()  # type: ignore[no-any-return]
+        return part.tensor()
     made: TracedTensor = recorder.call(torch.scalar_tensor, (part,), {"dtype": torch.int64, "device": "cpu"})
     return made

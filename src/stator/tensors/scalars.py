@@ -71,5 +71,7 @@ def _small(number: Any) -> Any:
 
 def truth_tensor(recorder: Any, condition: TracedBool) -> TracedTensor:
     """A condition as a 0-d tensor, which meets other tensors as a bool does."""
-    made: TracedTensor = recorder.call(torch.scalar_tensor, (condition.whole(),), {"dtype": torch.bool, "device": "cpu"})
+    made: TracedTensor = recorder.call(
+        torch.scalar_tensor, (condition.whole(),), {"dtype": torch.bool, "device": "cpu"}
+    )
     return made

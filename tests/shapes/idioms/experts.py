@@ -38,24 +38,6 @@ class OffsetsLoop(nn.Module):
         return out
 
 
-@idiom((r(5, 4), ints(3, 5, 2)), (r(5, 4), ints(1, 5, 2)), (r(5, 4), ints(3, 5, 2)), (r(5, 4), ints(2, 5, 2)))
-class TwoExpertsEach(nn.Module):
-    """Top-2 routing through a one-hot mask and `index_add_`."""
-
-    def __init__(self):
-        super().__init__()
-        self.experts = nn.ModuleList(nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 4)) for _ in range(3))
-
-    def forward(self, x, chosen):
-        mask = F.one_hot(chosen, 3).permute(2, 1, 0)
-        weights = torch.softmax(x[:, :2], -1)
-        out = torch.zeros_like(x)
-        for i, expert in enumerate(self.experts):
-            place, row = torch.where(mask[i])
-            out.index_add_(0, row, expert(x[row]) * weights[row, place, None])
-        return out
-
-
 @idiom((r(6, 4), r(6, 3)), (r(6, 4), torch.zeros(6, 3)), (r(6, 4), r(6, 3)), (r(6, 4), -r(6, 3).abs()))
 def dropped_tokens(x, logits):
     """Tokens beyond the capacity of an expert pass through."""

@@ -54,19 +54,6 @@ def split_by_group(x, batch):
     return [part.sum(0) for part in x.split(torch.bincount(batch, minlength=6).tolist())]
 
 
-@idiom(
-    (r(5, 3), t([0, 1, 2], [1, 2, 3])), (r(5, 3), torch.zeros(2, 0, dtype=torch.long)), (r(5, 3), t([4], [4])),
-    (r(5, 3), t([0, 0, 0, 1], [1, 2, 3, 4])),
-)  # fmt: skip
-def message_passing(x, edges):
-    """Edges in both directions, once each, without loops, with degrees."""
-    both = torch.cat([edges, edges.flip(0)], 1)
-    both = torch.unique(both, dim=1)
-    both = both[:, both[0] != both[1]]
-    degree = torch.bincount(both[1], minlength=5).clamp(min=1)
-    return torch.zeros_like(x).index_add_(0, both[1], x[both[0]]) / degree[:, None]
-
-
 @idiom((r(5, 3), t(2.0)), (r(5, 3), t(0.0)), (r(5, 3), t(99.0)), (r(5, 3), t(1.0)))
 def radius_graph(x, radius):
     """Edges between near points, sums of their differences."""
@@ -74,28 +61,11 @@ def radius_graph(x, radius):
     return torch.zeros_like(x).index_add_(0, target, x[source] - x[target]), source.shape[0] / 5
 
 
-@idiom((r(5, 3), r(5)), (r(5, 3), r(5) - 9), (r(5, 3), r(5) + 9), (r(5, 3), t(1.0, -1.0, -1.0, -1.0, -1.0)))
-def top_nodes(x, score):
-    """Nodes with a positive score, and a new number for each of them."""
-    kept = score > 0
-    renumbered = torch.full((5,), -1)
-    renumbered[kept] = torch.arange(int(kept.sum()))
-    return x[kept] * score[kept].tanh()[:, None], renumbered
-
-
 @idiom((ints(5, 6), ints(5, 4)), (t(0, 0, 0), t(1, 1)), (t(1, 2, 3), t(1, 2, 3)), (ints(5, 6), ints(5, 4)))
 def intersection(left, right):
     """What is in both."""
     found, counts = torch.cat([left.unique(), right.unique()]).unique(return_counts=True)
     return found[counts > 1], torch.isin(left, right).sum().item()
-
-
-@idiom((r(6), t(1.0)), (r(6), t(-9.0)), (r(6), t(9.0)), (r(6), t(0.0)))
-def from_sparse(x, threshold):
-    """Indices and values of what is large, and back."""
-    index = (x > threshold).nonzero().squeeze(1)
-    values = x[index]
-    return torch.zeros_like(x).scatter(0, index, values), values.numel()
 
 
 @idiom(

@@ -14,23 +14,9 @@ BOXES = [(IMAGE, t(1, 2, 5, 6)), (IMAGE, t(0, 0, 8, 8)), (IMAGE, t(3, 3, 4, 4)),
 
 
 @idiom(*BOXES)
-def crop(image, box):
-    x0, y0, x1, y1 = box.tolist()
-    return image[:, y0:y1, x0:x1].mean((1, 2))
-
-
-@idiom(*BOXES)
 def crop_and_resize(image, box):
     x0, y0, x1, y1 = box.unbind()
     return F.interpolate(image[None, :, y0:y1, x0:x1], size=(4, 4), mode="nearest")
-
-
-@idiom(*BOXES)
-def crop_with_size(image, box):
-    """The size of the crop is calculated with Python numbers."""
-    x0, y0, x1, y1 = box.tolist()
-    area = (x1 - x0) * (y1 - y0)
-    return image[:, y0:y1, x0:x1].reshape(2, -1).sum(-1) / area, area
 
 
 @idiom(*BOXES)
@@ -57,42 +43,11 @@ def voxels(points, size):
     return used, sums / counts[:, None]
 
 
-@idiom((r(9, 3), t(1.0)), (r(9, 3), t(0.0)), (r(9, 3), t(9.0)), (r(9, 3), t(0.5)))
-def farthest_in_radius(points, radius):
-    """Points within a radius, sorted by distance."""
-    distance = points.norm(dim=1)
-    near = points[distance < radius]
-    return near[near.norm(dim=1).argsort(descending=True)]
-
-
 @idiom((r(9, 3), t(4)), (r(9, 3), t(9)), (r(9, 3), t(1)), (r(9, 3), t(6)))
 def nearest_neighbours(points, k):
     distance = torch.cdist(points, points)
     near = distance.topk(k.item(), largest=False).indices
     return points[near].mean(1)
-
-
-@idiom((r(5, 4).sort().values, r(5)), (r(5, 4).sort().values, r(5) * 0), (r(5, 4), r(5).abs()), (r(5, 4), r(5)))
-def nms_by_matrix(boxes, scores):
-    """Boxes that no better one covers."""
-    boxes = boxes[scores.argsort(descending=True, stable=True)]
-    left, right = torch.max(boxes[:, None, :2], boxes[None, :, :2]), torch.min(boxes[:, None, 2:], boxes[None, :, 2:])
-    inter = (right - left).clamp(min=0).prod(-1)
-    area = (boxes[:, 2:] - boxes[:, :2]).clamp(min=0).prod(-1)
-    iou = inter / (area[:, None] + area[None] - inter + 1e-6)
-    keep = iou.triu(1).max(0).values < 0.3
-    return boxes[keep], keep.sum()
-
-
-@idiom((r(2, 3, 6),), (r(2, 3, 6) * 0,), (-r(2, 3, 6).abs(),), (r(2, 3, 6),))
-def per_picture(logits):
-    """Detections of each picture as a list of dicts."""
-    found = []
-    for picture in logits.sigmoid():
-        scores, labels = picture.max(0)
-        keep = scores > 0.5
-        found.append({"scores": scores[keep], "labels": labels[keep]})
-    return found
 
 
 @idiom((r(4, 4),), (torch.zeros(4, 4),), (torch.eye(4),), (r(4, 4),))
@@ -102,14 +57,6 @@ def bounding_box(mask):
     count = ys.numel()
     ys, xs = F.pad(ys, (0, 1)), F.pad(xs, (0, 1))
     return torch.stack([xs.amin(), ys.amin(), xs.amax(), ys.amax()]), count
-
-
-@idiom((r(2, 8, 8), t(2)), (r(2, 8, 8), t(1)), (r(2, 8, 8), t(4)), (r(2, 8, 8), t(8)))
-def patches(image, size):
-    """Patches of a size that is data."""
-    p = size.item()
-    n = 8 // p
-    return image.reshape(2, n, p, n, p).permute(1, 3, 0, 2, 4).flatten(2).sum(-1)
 
 
 @idiom((r(2, 8, 8), t(2)), (r(2, 8, 8), t(0)), (r(2, 8, 8), t(4)), (r(2, 8, 8), t(7)))

@@ -56,19 +56,6 @@ def upsample_batch(x, durations):
 
 
 @idiom(*LENGTHS)
-def last_frame(x, lengths):
-    return x[torch.arange(3), lengths - 1]
-
-
-@idiom(*LENGTHS)
-def mean_over_time(x, lengths):
-    """A mask as wide as the longest sequence."""
-    longest = lengths.max()
-    mask = torch.arange(longest)[None] < lengths[:, None]
-    return (x[:, :longest] * mask[..., None]).sum(1) / lengths[:, None]
-
-
-@idiom(*LENGTHS)
 def unpadded_rows(x, lengths):
     return [row[:n].cumsum(0) for row, n in zip(x, lengths, strict=True)]
 
@@ -88,7 +75,7 @@ def frames_of(signal, hop):
     return signal.view(-1, hop).pow(2).mean(-1)
 
 
-@idiom((r(40), t(0.5)), (r(40), t(9.0)), (r(40), t(-1.0)), (r(40), t(1.5)))
+@idiom((r(40), t(0.5)), (r(40), t(9.0)), (r(40), t(-1.0)), (r(40), t(1.5)), reruns=1)
 def trim_silence(signal, level):
     """From the first to the last loud sample."""
     loud = (signal.abs() > level).nonzero()[:, 0]
@@ -113,7 +100,9 @@ def shift_prompt(ids, prompt):
     return pad_sequence(rows, batch_first=True, padding_value=-100)
 
 
-@idiom((r(7, 3), ints(2, 7)), (r(7, 3), t(0, 0, 0, 0, 0, 0, 0)), (r(7, 3), t(1, 1, 1, 1, 1, 1, 1)), (r(7, 3), ints(2, 7)))
+@idiom(
+    (r(7, 3), ints(2, 7)), (r(7, 3), t(0, 0, 0, 0, 0, 0, 0)), (r(7, 3), t(1, 1, 1, 1, 1, 1, 1)), (r(7, 3), ints(2, 7))
+)
 def mean_of_words(x, starts):
     """Word pieces averaged, a word begins where a flag is set."""
     word = starts.cumsum(0)

@@ -1,0 +1,130 @@
+"""Every call that takes a number takes a symbolic float: two compilations for any values, with results of eager."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import stator
+
+VALUES = (0.5, 0.25, 0.75, 0.9)
+INDEX = torch.tensor([0, 1, 2])
+COLUMN = INDEX[:, None]
+
+
+def tensors():
+    generator = torch.Generator().manual_seed(7)
+    x, y, z = (torch.randn(3, 4, generator=generator) for _ in range(3))
+    return x, y, z + 3
+
+
+def out_of(x, dtype=None):
+    return torch.empty_like(x, dtype=dtype)
+
+
+# Rows that backends which trace take as well.
+ROWS = {
+    "by name": lambda x, y, z, s: (
+        torch.mul(x, other=s), torch.true_divide(x, other=s), torch.copysign(x, other=s), torch.lt(x, other=s),
+        torch.pow(z, exponent=s), F.elu(x, alpha=s),
+    ),
+    "out": lambda x, y, z, s: (
+        torch.add(x, s, out=out_of(x)), torch.mul(x, s, out=out_of(x)), torch.add(x, y, alpha=s, out=out_of(x)),
+        torch.lt(x, s, out=out_of(x, torch.bool)), torch.pow(z, s, out=out_of(x)),
+    ),
+    "activations": lambda x, y, z, s: (
+        F.leaky_relu(x.clone(), s, True), F.elu(x.clone(), s, True), torch.threshold(x, s, 0.5), nn.LeakyReLU(s)(x),
+        nn.ELU(s)(x), nn.Hardtanh(-s, s)(x), nn.Softplus(s)(x), F.threshold_(x.clone(), s, s),
+    ),
+    "places": lambda x, y, z, s: (
+        x.index_fill(0, INDEX[:1], s), x.clone().index_fill_(0, INDEX[:1], s), x.scatter(1, COLUMN, s),
+        x.clone().scatter_(1, COLUMN, s), torch.index_add(x, 0, INDEX, y, alpha=s),
+        x.clone().index_add_(0, INDEX, y, alpha=s), F.pad(x, (1, 1), value=s), F.pad(x, (1, 0, 0, 1), "constant", s),
+    ),
+    "numbers": lambda x, y, z, s: (
+        torch.nan_to_num(x.log(), nan=s), torch.nan_to_num(x.log(), s, s, s), torch.isclose(x, y, atol=s),
+        torch.isclose(x, y, rtol=s), torch.linspace(0, s, 5), torch.linspace(s, 2 * s, 5), torch.rsub(x, y, alpha=s),
+        torch.special.xlog1py(x.abs(), s), torch.special.zeta(z.abs() + 2, s + 1), torch.xlogy(s, x.abs()),
+    ),
+    "statistics": lambda x, y, z, s: (
+        torch.var(x, correction=s), x.std(correction=s), torch.var(x, 1, correction=s, keepdim=True),
+        torch.trapz(x, dx=s),
+    ),
+    "losses": lambda x, y, z, s: (
+        F.huber_loss(x, y, delta=s), F.smooth_l1_loss(x, y, beta=s), F.smooth_l1_loss(x, y, reduction="none", beta=s),
+        F.margin_ranking_loss(x, y, z.sign(), margin=s), F.hinge_embedding_loss(x, y.sign(), margin=s),
+    ),
+    "norms": lambda x, y, z, s: (
+        F.group_norm(x, 2, eps=s), F.batch_norm(x, y[0], z[0], eps=s), F.layer_norm(x, (4,), eps=s),
+    ),
+}  # fmt: skip
+
+# Rows that are constants for those.
+LATE = {
+    "norms": lambda x, y, z, s: (
+        torch.norm(x, s), x.norm(p=s), torch.dist(x, y, s), torch.renorm(x, 2, 0, s), torch._foreach_norm([x, y], s),
+        F.normalize(x, p=s), F.pairwise_distance(x, y, p=s), F.cosine_similarity(x, y, eps=s),
+    ),
+    "losses": lambda x, y, z, s: (
+        F.cross_entropy(x, INDEX, label_smoothing=s), F.triplet_margin_loss(x, y, z, margin=s),
+        F.poisson_nll_loss(x, z, log_input=False, eps=s), F.multi_margin_loss(x, INDEX, margin=s),
+    ),
+    "functions": lambda x, y, z, s: (
+        torch.quantile(x, s), torch.histc(x, 4, -s, s), torch.logspace(0, s, 5), torch.logit(x.sigmoid(), eps=s / 3),
+        torch.gradient(x, spacing=s), torch.cumulative_trapezoid(x, dx=s), torch.searchsorted(z[0].sort()[0], s),
+        x.scatter(1, COLUMN, s, reduce="add"), x.clone().fill_diagonal_(s), torch.hamming_window(5, True, s, 0.46),
+    ),
+    "random": lambda x, y, z, s: (
+        torch.bernoulli(x, p=s), nn.init.uniform_(x.clone(), -s, s), nn.init.normal_(x.clone(), 0.0, s),
+        x.clone().cauchy_(0.0, s), x.clone().log_normal_(0.0, s), x.clone().geometric_(s),
+    ),
+}  # fmt: skip
+
+
+def run(program, backend, tolerance):
+    compiled = stator.compile(program, backend=backend, fullgraph=True)
+    for value in VALUES:
+        torch.manual_seed(0)
+        mine = compiled(*tensors(), value)
+        torch.manual_seed(0)
+        theirs = program(*tensors(), value)
+        options = {"rtol": tolerance, "atol": tolerance, "equal_nan": True}
+        torch.testing.assert_close(mine, theirs, **options)
+    assert len(compiled.entries()) == 2
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_eager(name: str) -> None:
+    run(ROWS[name], "eager", 0.0)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_traced(name: str) -> None:
+    run(ROWS[name], "aot_eager", 1e-5)
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_read_when_the_graph_runs(name: str) -> None:
+    run(LATE[name], "eager", 0.0)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_running_averages(backend: str) -> None:
+    """`momentum` of a batch norm, which writes to buffers."""
+
+    def program(x, y, z, s):
+        mean, spread = y[0].clone(), z[0].clone()
+        return F.batch_norm(x, mean, spread, training=True, momentum=s), mean, spread
+
+    run(program, backend, 0.0 if backend == "eager" else 1e-5)
+
+
+def test_gradients_reach_what_the_number_meets() -> None:
+    def program(x, y, z, s):
+        x = x.detach().requires_grad_()
+        made = F.huber_loss(x, y, delta=s) + torch.norm(x, s + 1) + F.elu(x, s).sum()
+        return torch.autograd.grad(made, x)
+
+    run(program, "eager", 0.0)
