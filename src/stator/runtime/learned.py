@@ -157,7 +157,7 @@ def may_teach(check: Check, key: Any) -> bool:
     return kind is not ModuleType if check is not EQ else kind in _TELLING
 
 
-_TELLING = frozenset({int, float, bool, type(None), tuple})
+_TELLING = frozenset({int, float, bool, type(None), tuple, str})
 
 
 def _identities(before: Any, value: Any) -> Iterable[tuple[str, int]]:
