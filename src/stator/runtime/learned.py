@@ -71,7 +71,9 @@ class Learned:
     def despair(self, failures: Sequence[Failure]) -> None:
         """Hardly any entry is left: from now on CPython does what needs a check that keeps failing."""
         often = Counter((failure.path, failure.check) for failure in failures if failure.check in UNSETTLED)
-        self.unsettled |= {(path, check) for (path, check), times in often.items() if times > 1 and path is not None}
+        for (path, check), times in often.items():
+            if path is not None and 2 * times > len(failures):
+                self.unsettled.add((path, check))
 
     def mourn(self, guards: GuardSet) -> None:
         """Objects that died will be others next time."""
