@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import random
 import time
 from collections.abc import Callable
@@ -179,3 +180,93 @@ def test_autocast_stays_open_across_a_break() -> None:
     torch.autocast_increment_nesting()
     assert torch.autocast_decrement_nesting() == 0
     assert stator.stats()["frames_skipped"] == 0
+
+
+def training(steps: int) -> Any:
+    weight = torch.ones(4, 3, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9)
+
+    def program(x: Any) -> Any:
+        total, losses = 0.0, []
+        for _ in range(steps):
+            optimizer.zero_grad()
+            loss = (x @ weight).square().mean()
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+            losses.append(loss.detach())
+        return total, losses, weight.detach().clone()
+
+    return program
+
+
+def test_a_loop_of_training_steps_with_logging_is_one_graph() -> None:
+    made, ran = graphs(lambda: training(3), CALLS[:3])
+    assert made == 2 and ran == [1, 1, 1]  # without and with gradients from before
+
+
+def test_early_stopping_runs_one_graph_for_each_step() -> None:
+    weight = torch.ones(4, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.01)
+
+    def program(x: Any) -> Any:
+        best = float("inf")
+        for step in range(6):
+            optimizer.zero_grad()
+            loss = (x * weight).square().mean()
+            loss.backward()
+            optimizer.step()
+            if loss.item() > best:
+                break
+            best = loss.item()
+        return best, step
+
+    made, ran = graphs(lambda: program, CALLS[1:4])
+    assert made <= 6 and max(ran) <= 7
+
+
+def test_a_history_from_before_the_break_is_not_lost() -> None:
+    def program(x: Any) -> Any:
+        weight = torch.ones(4, requires_grad=True)
+        before = (x * weight).sum()
+        stator.graph_break()
+        after = before * 2 + (weight * 3).sum()
+        after.backward()
+        return weight.grad, after.detach()
+
+    check(program, vary=CALLS[:2], fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+class Copied:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        made = Copied(copy.deepcopy(self.value, memo))
+        stator.graph_break()
+        return made
+
+
+def test_a_copy_keeps_what_is_shared_across_breaks() -> None:
+    def program(x: Any) -> Any:
+        shared = [x]
+        made = copy.deepcopy({"a": shared, "b": shared, "c": Copied(shared)})
+        return made["a"] is made["b"], made["c"].value is made["a"], made["a"][0] + x
+
+    check(program, vary=CALLS[:3], fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+def test_addresses_are_those_of_the_running_program() -> None:
+    def program(x: Any, given: Any) -> Any:
+        own = [x + 1]
+        seen = {id(given), id(own)}
+        stator.graph_break()
+        return id(given) in seen, id(own) in seen, own
+
+    check(program, vary=[(x, [1]) for (x,) in CALLS[:3]], fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+def test_a_module_is_copied_by_cpython() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    made, _ = graphs(lambda: lambda x: copy.deepcopy(module)(x) * 2, CALLS[:3])
+    assert made == 1

@@ -71,7 +71,9 @@ class Learned:
     def despair(self, failures: Sequence[Failure]) -> None:
         """Hardly any entry is left: from now on CPython does what needs a check that keeps failing."""
         often = Counter((failure.path, failure.check) for failure in failures if failure.check in UNSETTLED)
-        self.unsettled |= {(path, check) for (path, check), times in often.items() if times > 1 and path is not None}
+        for (path, check), times in often.items():
+            if path is not None and 2 * times > len(failures):
+                self.unsettled.add((path, check))
 
     def mourn(self, guards: GuardSet) -> None:
         """Objects that died will be others next time."""
@@ -157,7 +159,7 @@ def may_teach(check: Check, key: Any) -> bool:
     return kind is not ModuleType if check is not EQ else kind in _TELLING
 
 
-_TELLING = frozenset({int, float, bool, type(None), tuple})
+_TELLING = frozenset({int, float, bool, type(None), tuple, str})
 
 
 def _identities(before: Any, value: Any) -> Iterable[tuple[str, int]]:

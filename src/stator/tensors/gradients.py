@@ -30,7 +30,7 @@ def record_gradients(
     **options: Any,
 ) -> list[TracedTensor | None]:
     """Gradients of outputs with respect to inputs; None for what is not reached, which need not be in the graph."""
-    _check(recorder, inputs)
+    _check(recorder, [*outputs, *inputs])
     recorder.state.go_to(read_state())
     replay = recorder.replay = recorder.replay or Replay(recorder)
     with torch._C.DisableTorchFunction():
@@ -44,15 +44,29 @@ def record_gradients(
     return _record(recorder, replay, outputs, inputs, grads, list(fakes), options)
 
 
-def _check(recorder: Recorder, inputs: Traced) -> None:
-    if recorder.follows_data:
+def _check(recorder: Recorder, ends: Traced) -> None:
+    if recorder.counts_data():
         raise UnsupportedOp("torch.autograd.grad", "sizes that only data tells", "autograd")
     if recorder.sub is not None:
         raise UnsupportedOp("torch.autograd.grad", "inside of a backward", "autograd")
+    met: set[str] | None = None
     for name in recorder.inputs:
         meta = recorder.meta_of_input(name)
         if type(meta) is not torch.SymInt and meta.requires_grad and not meta.leaf:
-            raise UnsupportedOp("torch.autograd.grad", f"{name} has a history outside of the graph", "autograd")
+            met = _met(recorder, ends) if met is None else met
+            if name in met:
+                raise UnsupportedOp("torch.autograd.grad", f"{name} has a history outside of the graph", "autograd")
+
+
+def _met(recorder: Recorder, ends: Traced) -> set[str]:
+    """The inputs that a backward could come to: those of which these were made, or anything that was written."""
+    waiting = [*(one._node for one in ends), *recorder.readings.writers]
+    seen = set(waiting)
+    while waiting:
+        fresh = [node for node in waiting.pop().all_input_nodes if node not in seen]
+        seen.update(fresh)
+        waiting += fresh
+    return {node.name for node in seen if node.op == "placeholder"}
 
 
 def _record(

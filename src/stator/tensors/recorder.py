@@ -213,6 +213,10 @@ class Recorder:
         self.follows_data = True
         return self.symbols
 
+    def counts_data(self) -> bool:
+        """Whether sizes or other ints of the graph are known from data only."""
+        return self.symbols is not None and bool(self.symbols.makers or self.symbols.sizes)
+
     def number_from_data(self, traced: TracedTensor, low: int | None = None, high: int | None = None) -> Any:
         """The int in a tensor with one element."""
         symbols = self.follow()
