@@ -77,6 +77,7 @@ from stator.runtime.throwing import throw
 from stator.shapes.policy import Policy
 from stator.tensors.modes import ENTER, SETTERS
 from stator.tensors.spent import settle
+from stator.tensors.subclasses import PLAIN, plain_copy, without_functions
 from stator.world.class_contents import ClassContents
 from stator.world.lazy import Lazy, forced
 
@@ -447,7 +448,9 @@ class Capture:
             raise unsupported("thread", "a lock is held beyond the end of the graph", function="the function")
         check_callbacks(host)
         host.settle_modules()
-        for change, arguments in [*host.ambient.changes(), *host.recorder.state_effects(), *self.regions.effects()]:
+        modes = [(torch._C._push_on_torch_function_stack, (mode,)) for mode in host.modes]
+        states = host.recorder.state_effects()
+        for change, arguments in [*host.ambient.changes(), *states, *self.regions.effects(), *modes]:
             host.defer(change, list(arguments), None)
         if (condition := host.recorder.scope.condition) is not None:
             reader, values = condition
@@ -538,6 +541,9 @@ class Capture:
         tensors = [recorder.tensor(name) for name in recorder.inputs]
         self.operations = operations
         loads = [assembly.input(tensor) for tensor in tensors]
+        dressed = [type(one) not in PLAIN and isinstance(one, torch.Tensor) for one in tensors]  # of subclasses
+        with recorder.paused():
+            tensors = [plain_copy(one) if yes else one for one, yes in zip(tensors, dressed, strict=True)]
         mode = None
         if self.host.symbols is not None and options.backend != "eager":
             mode, tensors = recorder.examples()
@@ -559,6 +565,8 @@ class Capture:
         )
         if not isinstance(options.backend, str) or options.backend not in BACKENDS:
             function = keeping_grad_mode(function, module.graph)
+        if any(dressed):
+            function = without_functions(function, [] if options.backend == "eager" else dressed)
         written = [recorder.inputs.index(name) for name in recorder.mutated]
         if written and options.backend != "eager":
             function = guarded(function, eager_callable(module), written)

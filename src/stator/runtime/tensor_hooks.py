@@ -18,6 +18,7 @@ from stator.guards import path as paths
 from stator.native.attribute_rows import READERS
 from stator.native.callers import CALLERS
 from stator.native.rows import standin
+from stator.tensors.subclasses import PLAIN
 from stator.tensors.targets import register
 from stator.tensors.traced import TracedTensor
 
@@ -53,6 +54,8 @@ def attach(host: Any, function: Any, traced: Any, args: list[Any]) -> Any:
         raise host.refuse("autograd", "a tensor that does not require grad", function=name)
     if host.recorder.traces and not outside and HOOKING in host.whole_paths:
         raise host.refuse("autograd", "the backend gives other tensors than it works with", function=name)
+    if not outside and traced._stands_for not in PLAIN:
+        raise host.refuse("gradient-hook", "the graph gives another object of the subclass", function=name)
     if function is torch.Tensor.register_post_accumulate_grad_hook and not meta.leaf:
         raise host.refuse("autograd", "a tensor that is no leaf", function=name)
     traced._storage.fixed = "a write to a tensor with a hook"
