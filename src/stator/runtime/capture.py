@@ -78,6 +78,7 @@ from stator.shapes.policy import Policy
 from stator.tensors.modes import ENTER, SETTERS
 from stator.tensors.spent import settle
 from stator.tensors.subclasses import PLAIN, plain_copy, without_functions
+from stator.tensors.traced import TracedTensor
 from stator.world.class_contents import ClassContents
 from stator.world.lazy import Lazy, forced
 
@@ -521,8 +522,10 @@ class Capture:
         if not recorder.traces:
             return
         leaves = {leaf._storage for leaf in recorder.leaves}
-        outputs = [output for output in assembly.outputs.values() if output._meta.requires_grad]
-        if any(output._storage in leaves for output in outputs) or (outputs and not recorder.has_grad_inputs()):
+        tensors = [output for output in assembly.outputs.values() if type(output) is TracedTensor]
+        outputs = [output for output in tensors if output._meta.requires_grad]
+        made = any(output._stands_for is torch.nn.Parameter and recorder.real(output) is None for output in tensors)
+        if made or any(output._storage in leaves for output in outputs) or (outputs and not recorder.has_grad_inputs()):
             self.unmade = {NewLeaf}
             raise unsupported("autograd", "a leaf made in the graph comes out of it", function="Tensor.requires_grad_")
 

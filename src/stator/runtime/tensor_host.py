@@ -30,6 +30,7 @@ from stator.native.warn import Registries
 from stator.runtime import asserting as asserting  # rows
 from stator.runtime import assumptions, entering, excluded, marked, overriding, symbolic_host
 from stator.runtime import function_modes as function_modes  # rows
+from stator.runtime import new_tensors as new_tensors
 from stator.runtime.compiling import is_compiling, not_compiling
 from stator.runtime.optimizers import is_compiling_in
 from stator.runtime.tensor_attributes import read_tensor, write_tensor
