@@ -61,6 +61,7 @@ from stator.runtime import (  # noqa: F401 - rows
     control_flow,
     drawing,
     flex_attention,
+    hook_handles,
     random_state,
     scripted,
     tensor_hooks,
@@ -476,6 +477,7 @@ class Capture:
             raise unsupported("cannot-rebuild", str(error), type=type(error.obj).__name__) from error
         arrays.check_memory(host, assembly.outputs.values())
         tensor_hooks.check(host)
+        hook_handles.check(host)
         host.identities.guard(assembly.written, torch.Tensor)
         graph, inputs = self.compile_graph(assembly)
         if host.locks and host.recorder.repeatable and not self.options.fullgraph:

@@ -28,7 +28,7 @@ from stator.native.rows import STANDINS, passes_on, standin
 from stator.native.standins_control import check_torch, torch_caller
 from stator.native.warn import Registries
 from stator.runtime import asserting as asserting  # rows
-from stator.runtime import assumptions, entering, excluded, marked, overriding, symbolic_host
+from stator.runtime import assumptions, entering, excluded, hook_handles, marked, overriding, symbolic_host
 from stator.runtime import function_modes as function_modes  # rows
 from stator.runtime import new_tensors as new_tensors
 from stator.runtime.compiling import is_compiling, not_compiling
@@ -99,6 +99,7 @@ class TensorHost(Host):
         self.dirty: set[Path] = set()  # those that the program wrote to at some time
         self.lent: list[Any] = []  # arrays whose memory a tensor shares
         self.hooks: list[Any] = []  # effects that register hooks on tensors
+        self.handles: list[Any] = []  # hooks that the program registers on modules: number, table
         self.recorder.host = self
         self.modes: list[Any] = []  # torch-function modes that the program has entered
         self.without_classes = 0  # blocks in which `__torch_function__` of classes is off
@@ -129,6 +130,10 @@ class TensorHost(Host):
         check_torch(self, function)
         super().function_enters(f, function)
         return entering.replace_body(self, f, function) or marked.replace_body(self, f, function)
+
+    def guard_type(self, cls: type) -> None:
+        if not hook_handles.is_free(self, cls):
+            super().guard_type(cls)
 
     def caller(self, function: Any) -> Any:
         known = (
