@@ -12,7 +12,7 @@ from typing import Any
 from torch.utils.hooks import RemovableHandle
 
 from stator.emit import recipes, recipes_instances, recipes_library
-from stator.emit.plan import Heap, Plan
+from stator.emit.plan import Heap, Plan, Recipe
 from stator.errors import Again
 from stator.eval.machine import replace_body
 from stator.frame import Frame
@@ -53,9 +53,9 @@ def check(host: Any) -> None:
 def build(obj: Any, solid: Any, heap: Heap) -> Plan:
     if vars(obj).get("id", 0) >= FIRST:
         raise Again(NUMBERED)
-    recipe = recipes.ROWS.get(id(object), recipes_library.build_other)
+    recipe: Recipe = recipes.ROWS.get(id(object), recipes_library.build_other)
     return recipe(obj, object, heap).then(recipes_instances.state(obj, object, heap))
 
 
-replace_body(RemovableHandle.__init__.__code__, start)
+replace_body(vars(RemovableHandle)["__init__"].__code__, start)
 recipes.register_whole(RemovableHandle, build)
