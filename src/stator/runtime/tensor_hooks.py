@@ -133,6 +133,12 @@ def refuse(obj: Any, solid: Any, heap: Heap) -> Plan:
     raise CannotRebuild(obj, "the handle of a hook exists only once it is registered")
 
 
+@standin(torch._C._autograd._push_saved_tensors_default_hooks, torch._C._autograd._pop_saved_tensors_default_hooks)
+def stand_saved(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """Hooks on saved tensors run when autograd saves them, which a capture does not see."""
+    raise host.refuse("gradient-hook", "hooks on saved tensors", function="saved_tensors_hooks")
+
+
 register(torch.Tensor.retain_grad, retain)
 READERS[id(HookHandle)] = read_handle
 CALLERS[id(Removal)] = remove
