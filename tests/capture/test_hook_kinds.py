@@ -102,3 +102,37 @@ def test_retained_gradients() -> None:
     check(retained, torch.randn(3, requires_grad=True), expect_graphs=1)
     x = torch.randn(3, requires_grad=True)
     check(retained_over_a_break, x, fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+class Looking(nn.Module):
+    """Registers a hook for one call, or one that stays."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = nn.Linear(3, 3)
+
+    def forward(self, x: Any, stays: bool) -> Any:
+        seen: list[Any] = []
+        handle = self.part.register_forward_hook(lambda m, a, out: seen.append(out.sum()))
+        y = self.part(x)
+        if not stays:
+            handle.remove()
+        return y, seen
+
+
+def test_hooks_for_one_call_are_compiled_once() -> None:
+    import stator
+
+    net = Looking()
+    compiled = stator.compile(net, backend="eager", fullgraph=True)
+    for _ in range(3):
+        nn.Linear(1, 1).register_forward_hook(print)  # somebody else's
+        x = torch.randn(2, 3)
+        y, seen = compiled(x, False)
+        assert torch.equal(y, net.part(x)) and torch.equal(seen[0], y.sum())
+        assert not net.part._forward_hooks
+    assert stator.stats()["graphs"] == 1
+    before = torch.utils.hooks.RemovableHandle.next_id
+    compiled(torch.randn(2, 3), True)
+    assert list(net.part._forward_hooks) == [before]
+    assert torch.utils.hooks.RemovableHandle.next_id == before + 1

@@ -83,6 +83,8 @@ def build_method(obj: types.MethodType, solid: type, heap: Heap) -> Plan:
 def build_builtin_method(obj: Any, solid: type, heap: Heap) -> Plan:
     """`[].append`: the C descriptor of that name, bound to the rebuilt owner."""
     owner = obj.__self__
+    if raw.class_name(type(owner)).startswith("pybind11_detail_function_record"):  # a function of a module
+        return Plan(piece("{0}", Const(obj)))
     for step in raw.mro(type(owner)):
         descriptor = raw.class_dict(step).get(obj.__name__)
         if type(descriptor) is types.MethodDescriptorType and descriptor.__get__(owner) == obj:

@@ -134,7 +134,10 @@ def decided(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[s
         return call_python(host, f, function, args, kwargs, answering(f, function, args) if args else None)
     if decision == "frames":
         return call_framed(host, f, function, args, kwargs)
-    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', function)}"
+    own = getattr(function, "__qualname__", str(function))
+    if own.startswith("pybind11_"):  # how C++ names what holds it
+        own = function.__name__
+    name = f"{getattr(function, '__module__', '')}.{own}"
     raise host.refuse(decision, f"call of {name}", function=name)
 
 

@@ -26,12 +26,14 @@ from stator.guards.path import Path
 from stator.guards.relation import SIZE, STRIDE
 from stator.native.locks import Together
 from stator.runtime.drawing import Drawn
+from stator.runtime.overriding import Bare
 from stator.runtime.tensor_host import TensorHost
 from stator.shapes.expressions import NoForm, Text, fold
 from stator.shapes.float_conditions import COMPARISONS
 from stator.shapes.floats import Reading, TracedFloat
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors.spent import spent
+from stator.tensors.subclasses import PLAIN
 from stator.tensors.traced import Storage, TracedTensor
 from stator.tensors.undoing import put_back
 from stator.tensors.undoing import save as save_data
@@ -98,9 +100,11 @@ class Assembly:
         if record is not None and (record.inner is obj or record.obj is obj):
             return self.load(record.path)
         if type(obj) is TracedTensor:
-            return self.output(id(obj), obj)
+            return self.output(id(obj), obj) if obj._stands_for in PLAIN else None
         if type(obj) is int and obj in self.host.addresses:
             raise CannotRebuild(obj, "the object at this address will lie elsewhere")
+        if type(obj) is Bare:
+            return self.output(id(obj.traced), obj.traced)
         if type(obj) is TracedInt or type(obj) is TracedBool:
             return self.expression(obj)
         if type(obj) is TracedFloat:

@@ -61,6 +61,7 @@ from stator.runtime import (  # noqa: F401 - rows
     control_flow,
     drawing,
     flex_attention,
+    hook_handles,
     random_state,
     scripted,
     tensor_hooks,
@@ -77,6 +78,8 @@ from stator.runtime.throwing import throw
 from stator.shapes.policy import Policy
 from stator.tensors.modes import ENTER, SETTERS
 from stator.tensors.spent import settle
+from stator.tensors.subclasses import PLAIN, plain_copy, without_functions
+from stator.tensors.traced import TracedTensor
 from stator.world.class_contents import ClassContents
 from stator.world.lazy import Lazy, forced
 
@@ -447,7 +450,9 @@ class Capture:
             raise unsupported("thread", "a lock is held beyond the end of the graph", function="the function")
         check_callbacks(host)
         host.settle_modules()
-        for change, arguments in [*host.ambient.changes(), *host.recorder.state_effects(), *self.regions.effects()]:
+        modes = [(torch._C._push_on_torch_function_stack, (mode,)) for mode in host.modes]
+        states = host.recorder.state_effects()
+        for change, arguments in [*host.ambient.changes(), *states, *self.regions.effects(), *modes]:
             host.defer(change, list(arguments), None)
         if (condition := host.recorder.scope.condition) is not None:
             reader, values = condition
@@ -472,6 +477,7 @@ class Capture:
             raise unsupported("cannot-rebuild", str(error), type=type(error.obj).__name__) from error
         arrays.check_memory(host, assembly.outputs.values())
         tensor_hooks.check(host)
+        hook_handles.check(host)
         host.identities.guard(assembly.written, torch.Tensor)
         graph, inputs = self.compile_graph(assembly)
         if host.locks and host.recorder.repeatable and not self.options.fullgraph:
@@ -518,8 +524,10 @@ class Capture:
         if not recorder.traces:
             return
         leaves = {leaf._storage for leaf in recorder.leaves}
-        outputs = [output for output in assembly.outputs.values() if output._meta.requires_grad]
-        if any(output._storage in leaves for output in outputs) or (outputs and not recorder.has_grad_inputs()):
+        tensors = [output for output in assembly.outputs.values() if type(output) is TracedTensor]
+        outputs = [output for output in tensors if output._meta.requires_grad]
+        made = any(output._stands_for is torch.nn.Parameter and recorder.real(output) is None for output in tensors)
+        if made or any(output._storage in leaves for output in outputs) or (outputs and not recorder.has_grad_inputs()):
             self.unmade = {NewLeaf}
             raise unsupported("autograd", "a leaf made in the graph comes out of it", function="Tensor.requires_grad_")
 
@@ -538,6 +546,9 @@ class Capture:
         tensors = [recorder.tensor(name) for name in recorder.inputs]
         self.operations = operations
         loads = [assembly.input(tensor) for tensor in tensors]
+        dressed = [type(one) not in PLAIN and isinstance(one, torch.Tensor) for one in tensors]  # of subclasses
+        with recorder.paused():
+            tensors = [plain_copy(one) if yes else one for one, yes in zip(tensors, dressed, strict=True)]
         mode = None
         if self.host.symbols is not None and options.backend != "eager":
             mode, tensors = recorder.examples()
@@ -559,6 +570,8 @@ class Capture:
         )
         if not isinstance(options.backend, str) or options.backend not in BACKENDS:
             function = keeping_grad_mode(function, module.graph)
+        if any(dressed):
+            function = without_functions(function, [] if options.backend == "eager" else dressed)
         written = [recorder.inputs.index(name) for name in recorder.mutated]
         if written and options.backend != "eager":
             function = guarded(function, eager_callable(module), written)

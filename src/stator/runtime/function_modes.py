@@ -21,7 +21,7 @@ def around(host: Any) -> int:
 
 
 def length(host: Any) -> int:
-    return around(host) + len(devices_inside()[0])
+    return around(host) + len(devices_inside()[0]) + len(host.modes)
 
 
 @standin(torch._C._len_torch_function_stack)
@@ -31,7 +31,7 @@ def stand_length(host: Any, f: Frame, function: Any, args: list[Any], kwargs: An
 
 @standin(torch._C._is_torch_function_mode_enabled)
 def stand_enabled(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> bool:
-    return length(host) > 0
+    return length(host) > 0 and not host.without_modes
 
 
 @standin(read_at)
@@ -43,4 +43,5 @@ def stand_mode(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any)
         raise host.refuse("tensor-mode", "a place beyond the stack of modes", type="torch function mode")
     if place < outside:
         return host.enter(read_at(place), paths.const(place).part("the torch-function mode in place", read_at))
-    return DeviceContext(devices_inside()[0][place - outside])
+    inside = [*devices_inside()[0], *host.modes][place - outside]
+    return DeviceContext(inside) if type(inside) is torch.device else inside

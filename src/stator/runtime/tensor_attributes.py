@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from stator import _frames
 from stator._frames import UNBOUND
 from stator.errors import Unsupported
 from stator.frame import Frame, throw
 from stator.guards.check import NO_ATTR
+from stator.runtime.overriding import NOT_DISPATCHED, read_attribute
 from stator.tensors.signals import OutsideAttribute
 
 
@@ -16,6 +19,10 @@ def read_tensor(host: Any, f: Frame, traced: Any, name: str) -> Any:
     record = host.records.get(id(traced))
     if record is not None and record.extra and name in record.extra:
         return read_outside(host, f, record, name)
+    if traced._stands_for is not torch.Tensor or host.modes:
+        found = read_attribute(host, f, traced, name)
+        if found is not NOT_DISPATCHED:
+            return found
     try:
         return host.recorder.attribute(traced, name)
     except OutsideAttribute:

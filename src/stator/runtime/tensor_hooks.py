@@ -18,6 +18,7 @@ from stator.guards import path as paths
 from stator.native.attribute_rows import READERS
 from stator.native.callers import CALLERS
 from stator.native.rows import standin
+from stator.tensors.subclasses import PLAIN
 from stator.tensors.targets import register
 from stator.tensors.traced import TracedTensor
 
@@ -53,6 +54,8 @@ def attach(host: Any, function: Any, traced: Any, args: list[Any]) -> Any:
         raise host.refuse("autograd", "a tensor that does not require grad", function=name)
     if host.recorder.traces and not outside and HOOKING in host.whole_paths:
         raise host.refuse("autograd", "the backend gives other tensors than it works with", function=name)
+    if not outside and traced._stands_for not in PLAIN:
+        raise host.refuse("gradient-hook", "the graph gives another object of the subclass", function=name)
     if function is torch.Tensor.register_post_accumulate_grad_hook and not meta.leaf:
         raise host.refuse("autograd", "a tensor that is no leaf", function=name)
     traced._storage.fixed = "a write to a tensor with a hook"
@@ -128,6 +131,12 @@ def remove(host: Any, f: Frame, removal: Removal, args: list[Any], kwargs: Any) 
 
 def refuse(obj: Any, solid: Any, heap: Heap) -> Plan:
     raise CannotRebuild(obj, "the handle of a hook exists only once it is registered")
+
+
+@standin(torch._C._autograd._push_saved_tensors_default_hooks, torch._C._autograd._pop_saved_tensors_default_hooks)
+def stand_saved(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """Hooks on saved tensors run when autograd saves them, which a capture does not see."""
+    raise host.refuse("gradient-hook", "hooks on saved tensors", function="saved_tensors_hooks")
 
 
 register(torch.Tensor.retain_grad, retain)

@@ -28,8 +28,9 @@ from stator.native.rows import STANDINS, passes_on, standin
 from stator.native.standins_control import check_torch, torch_caller
 from stator.native.warn import Registries
 from stator.runtime import asserting as asserting  # rows
-from stator.runtime import assumptions, entering, excluded, marked, symbolic_host
+from stator.runtime import assumptions, entering, excluded, hook_handles, marked, overriding, symbolic_host
 from stator.runtime import function_modes as function_modes  # rows
+from stator.runtime import new_tensors as new_tensors
 from stator.runtime.compiling import is_compiling, not_compiling
 from stator.runtime.optimizers import is_compiling_in
 from stator.runtime.tensor_attributes import read_tensor, write_tensor
@@ -41,8 +42,11 @@ from stator.tensors import values
 from stator.tensors.arrays import TracedArray, rows
 from stator.tensors.evaluate import evaluated
 from stator.tensors.inputs import check_input
+from stator.tensors.lowering import ForeignArgument
+from stator.tensors.modes import devices_inside
 from stator.tensors.recorder import Recorder
 from stator.tensors.signals import DataDependent, NotLeaf
+from stator.tensors.subclasses import PLAIN
 from stator.tensors.traced import TracedTensor
 from stator.world.door import BY_ID, CONSTANT_TYPES, FAMILIES, IMPORTERS, constant
 from stator.world.record import Namespace
@@ -95,7 +99,13 @@ class TensorHost(Host):
         self.dirty: set[Path] = set()  # those that the program wrote to at some time
         self.lent: list[Any] = []  # arrays whose memory a tensor shares
         self.hooks: list[Any] = []  # effects that register hooks on tensors
+        self.handles: list[Any] = []  # hooks that the program registers on modules: number, table
         self.recorder.host = self
+        self.modes: list[Any] = []  # torch-function modes that the program has entered
+        self.without_classes = 0  # blocks in which `__torch_function__` of classes is off
+        self.without_modes = 0  # … and that of modes
+        self.bare: dict[int, Any] = {}  # by id of a tensor of a subclass: what the graph returns for it
+        self.recorder.is_overridden = self.is_overridden
         self.array_inputs: list[Any] = []  # outside arrays that are graph inputs: array, path, tensor
         self.cached: dict[Any, Any] = {}  # (id of an lru_cache, key of a call) -> what it holds for the program
         self.draws: list[Any] = []  # calls that draw random numbers, for the entry function
@@ -122,9 +132,14 @@ class TensorHost(Host):
         super().function_enters(f, function)
         return entering.replace_body(self, f, function) or marked.replace_body(self, f, function)
 
+    def guard_type(self, cls: type) -> None:
+        if not hook_handles.is_free(self, cls):
+            super().guard_type(cls)
+
     def caller(self, function: Any) -> Any:
         known = (
             entering.caller_of(function)
+            or overriding.constructor(function)
             or excluded.caller_of(function)
             or torch_caller(function)
             or marked.caller_of(function)
@@ -229,11 +244,27 @@ class TensorHost(Host):
         """The user's stack for a node, formatted only when somebody reads it."""
         return Stack(_frames.top_frame())
 
+    def is_overridden(self, args: Any, kwargs: Any) -> bool:
+        """Whether classes of arguments have a say in a call."""
+        return overriding.is_enabled(self, list(overriding.flat([*args, *(kwargs or {}).values()])))
+
+    def has_own_device(self) -> bool:
+        return bool(devices_inside()[0])
+
     def record(self, f: Frame, function: Any, args: Any, kwargs: Any) -> Any:
+        if self.recorder.overriding or self.modes:
+            found = overriding.dispatch(self, f, function, args, kwargs)
+            if found is not overriding.NOT_DISPATCHED:
+                return found
         try:
             return self.recorder.call(function, tuple(args), kwargs or {})
         except NotLeaf:
             return call_python(self, f, function, list(args), kwargs)
+        except ForeignArgument as error:
+            found = overriding.dispatch(self, f, function, args, kwargs)
+            if found is not overriding.NOT_DISPATCHED:
+                return found
+            raise self.located(error) from None
         except Unsupported as error:
             raise self.located(error) from None
         except (AttributeError, TypeError) as error:  # the program's own
@@ -281,6 +312,8 @@ class TensorHost(Host):
 
     def whole(self, value: Any) -> Any:
         if type(value) is TracedTensor:
+            if self.recorder.overriding and overriding.is_enabled(self, [value]):
+                return list(self.record(_frames.top_frame(), torch.Tensor.__iter__, (value,), None))
             return self.recorder.call(torch.Tensor.unbind, (value,), {})
         if type(value) is TracedArray and value.sizes:
             return rows(value)
@@ -352,6 +385,8 @@ def enter_tensor(world: World, tensor: torch.Tensor, path: Path) -> Any:
     if sizes:
         dims = world.symbolic().tensor(path, sizes, strides, wanted, free)
         spec = spec.with_dims(*(tuple(number if type(number) is int else None for number in part) for part in dims))
+    if type(tensor) not in PLAIN:
+        world.type_info(type(tensor))
     traced = world.recorder.input(tensor, name_of(path), dims)
     world.guards.add(path, TENSOR, spec, world.origin())
     world.register(tensor, path, traced)
@@ -476,9 +511,6 @@ def stand_type_limits(host: Any, f: Frame, function: Any, args: list[Any], kwarg
 
 standin(torch._C._get_tracing_state)(answer(None))
 standin(torch._C._log_api_usage_once)(answer(None))
-standin(torch._C._has_torch_function, torch._C._has_torch_function_unary, torch._C._has_torch_function_variadic)(
-    answer(False)
-)
 
 READERS[id(TracedTensor)] = read_tensor
 WRITERS[id(TracedTensor)] = write_tensor

@@ -11,6 +11,7 @@ from stator.tensors.modes import read_state
 from stator.tensors.plan import Constant, Group, New
 from stator.tensors.replay import Replay
 from stator.tensors.signals import UnsupportedOp
+from stator.tensors.subclasses import PLAIN
 from stator.tensors.targets import register
 from stator.tensors.traced import Storage, TracedTensor
 
@@ -128,7 +129,7 @@ def _requires_grad(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, 
     outside = recorder.real(traced) is not None
     if type(wanted) is not bool or not meta.leaf or not floating or meta.inference or recorder.sub is not None:
         raise UnsupportedOp("Tensor.requires_grad_", "", "tensor-metadata")
-    if (outside and recorder.traces) or recorder.no_leaves:
+    if (outside and recorder.traces) or recorder.no_leaves or not (outside or traced._stands_for in PLAIN):
         raise UnsupportedOp("Tensor.requires_grad_", "a leaf that comes out of the graph", "tensor-metadata")
     recorder.state.go_to(read_state())
     changed = meta.with_autograd(wanted, True)

@@ -10,9 +10,8 @@ from torch.fx import Node
 
 from stator.tensors.meta import Meta, meta_of
 from stator.tensors.signals import UnsupportedTensor
+from stator.tensors.subclasses import check_class
 from stator.tensors.traced import Family, Storage, TracedTensor, join
-
-CLASSES = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
 class Inputs:
@@ -64,12 +63,11 @@ def place_of(tensor: torch.Tensor) -> tuple[int, torch.Tensor | None]:
 def check_input(tensor: torch.Tensor) -> None:
     """Refuses tensors that cannot be stood in for; the caller turns torch functions off."""
     kind = type(tensor)
-    if kind not in CLASSES:
-        raise UnsupportedTensor(kind.__qualname__, "only plain tensors and parameters can be traced")
-    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
-        raise UnsupportedTensor(kind.__qualname__, f"layout {tensor.layout}, dtype {tensor.dtype}")
+    check_class(kind)
     if isinstance(tensor, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         raise UnsupportedTensor(kind.__qualname__, "a tensor wrapped by a functional transform")
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
+        raise UnsupportedTensor(kind.__qualname__, f"layout {tensor.layout}, dtype {tensor.dtype}")
 
 
 def meta_of_input(tensor: torch.Tensor) -> Meta:

@@ -51,6 +51,7 @@ from stator.tensors.readings import Readings
 from stator.tensors.rows import is_metadata
 from stator.tensors.scalars import ARITHMETIC, Scalars, truth_tensor
 from stator.tensors.signals import DataDependent, HiddenNumber, NotLeaf, UnsupportedOp, describe
+from stator.tensors.subclasses import overrides
 from stator.tensors.subgraph import SubGraph, left_its_graph
 from stator.tensors.targets import KINDS, Target, as_operator, safe_name, target_of, unbind
 from stator.tensors.traceable import traceable
@@ -64,6 +65,14 @@ NUMBERS = ("alpha", "value")  # arguments that take a number, for which torch re
 INDEXING: dict[Any, Callable[..., Any]] = {operator.getitem: indexing.get, operator.setitem: indexing.put}
 
 
+class Caught(Exception):
+    """A call as C hands it on to `__torch_function__`."""
+
+    def __init__(self, func: Any, args: Any, kwargs: Any) -> None:
+        super().__init__()
+        self.func, self.args, self.kwargs = func, args, kwargs
+
+
 class RecordingMode(TorchFunctionMode):
     """Sees the torch calls that native code makes without a traced tensor: factories, and changes of state."""
 
@@ -72,6 +81,8 @@ class RecordingMode(TorchFunctionMode):
         self.recorder = recorder
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.recorder.catching:
+            raise Caught(func, args, kwargs)
         if target_of(func) is None or (args and _is_real(args[0]) and is_metadata(func)):
             return func(*args, **(kwargs or {}))
         return self.recorder.call(func, args, kwargs or {})
@@ -119,6 +130,9 @@ class Recorder:
         self._traced: list[weakref.ref[TracedTensor]] = []
         self._mode = RecordingMode(self)
         self._outer: Recorder | None = None
+        self.catching = False  # calls of torch's C code are only to be seen
+        self.overriding = False  # there are tensors whose classes have a say in what is done with them
+        self.is_overridden: Callable[[Any, Any], bool] = lambda args, kwargs: False
         self.depth = 0  # of the stack of torch-function modes around it
         self.symbols: Symbols | None = None
         self.has_floats = False
@@ -314,6 +328,7 @@ class Recorder:
         storage = self._inputs.storages.setdefault(memory, Storage())
         traced = self.new(meta, node, storage)
         traced._stands_for = type(tensor)
+        self.overriding = self.overriding or overrides(type(tensor))
         node.meta.value = New(meta)
         self._inputs.add(node.name, traced, tensor, base)
         self._inputs.metas[node.name] = meta
@@ -366,6 +381,8 @@ class Recorder:
         """Records one call, and gives its result with traced tensors for tensors."""
         if self.has_floats:
             self.before_call()
+        if self.overriding and self.is_overridden(args, kwargs):
+            raise UnsupportedOp(describe(func), "its argument is of a subclass, or a mode is active", "tensor-subclass")
         target = target_of(func)
         if target is None:
             target, args = self._bound(func, args)

@@ -1,0 +1,65 @@
+"""Parameters and copies that a program makes."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+from tests.harness import check
+
+
+class Copying(torch.nn.Module):
+    """Runs a changed copy of a part."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
+
+    def forward(self, x: Any) -> Any:
+        part = copy.deepcopy(self.part)
+        with torch.no_grad():
+            part[0].weight.mul_(2)
+        return part(x).sum(), part[0].weight is not self.part[0].weight
+
+
+def made(x: Any) -> Any:
+    layer = torch.nn.Linear(3, 2)
+    weight = torch.nn.Parameter(torch.ones(2))
+    loss = (layer(x) * weight).sum()
+    loss.backward()
+    return weight.grad, weight.is_leaf, isinstance(weight, torch.nn.Parameter), layer.bias.grad
+
+
+def kept(x: Any) -> Any:
+    return torch.nn.Parameter(x * 2), torch.nn.Parameter(torch.arange(3), requires_grad=False)
+
+
+def shared(x: Any) -> Any:
+    data = x * 2
+    weight = torch.nn.Parameter(data)
+    with torch.no_grad():
+        weight.add_(1)
+    return data, weight
+
+
+def copied(x: Any) -> Any:
+    y = copy.deepcopy({"a": x, "b": [x, 1]})
+    y["a"].add_(1)
+    return y, y["a"] is y["b"][0], x
+
+
+@pytest.mark.parametrize("program", [made, kept, shared], ids=lambda program: program.__name__)
+def test_parameters(program: Any) -> None:
+    check(program, torch.randn(4, 3), expect_graphs=1)
+    check(program, torch.randn(4, 3), backend="aot_eager", fullgraph=False, expect_breaks=None, tolerance=1e-6)
+
+
+def test_copies() -> None:
+    check(copied, torch.randn(3), expect_graphs=1)
+    check(copied, torch.randn(4, 3).t(), expect_graphs=1)
+    strided = torch.randn(4, 3)[:, :2]  # the copy has the same strides
+    check(copied, strided, fullgraph=False, expect_breaks=None, expect_recompiles=None)
+    torch.manual_seed(0)
+    copy.deepcopy(torch.nn.Linear(1, 1))  # what copyreg learns about, it learns now
+    check(Copying(), torch.randn(4, 3), expect_graphs=1, backward=True)
