@@ -163,6 +163,9 @@ class TracedFloat:
         return pow(self.decay(), constant(other), constant(modulus))
 
 
+TracedFloat.__name__ = "float"  # in messages of C code
+
+
 def constant(value: Any) -> Any:
     """What native code may see of a value."""
     return value.decay() if type(value) is TracedFloat or type(value) is TracedInt else value
