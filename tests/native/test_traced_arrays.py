@@ -221,3 +221,28 @@ def test_what_was_written_before_a_failure_is_put_back():
     for index in (1, 7, 1):
         mine, theirs = np.ones(3), np.ones(3)
         assert compiled(mine, np.array([index])) == program(theirs, np.array([index])) and np.array_equal(mine, theirs)
+
+
+def powers(x):
+    try:
+        return 2 ** x.numpy()
+    except ValueError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    "program", [powers, lambda x: np.cbrt(x.numpy().astype("f4")), lambda x: np.sign(x.numpy() * np.float32("nan"))]
+)
+def test_what_tracing_would_get_wrong(program):
+    inputs = [(torch.tensor([1, 2]),), (torch.tensor([-1, 2]),)]
+    check(program, vary=inputs, backend="aot_eager", fullgraph=False, expect_breaks=None, expect_graphs=None)
+
+
+def test_scalars_of_numpy_with_symbolic_sizes():
+    half, three = np.float64(0.5), np.int64(3)
+
+    def program(x):
+        n = x.shape[0]
+        return half * n, n * half, three * n, n // three, np.float32(0.1) * n, n < three, x * (n / half)
+
+    check(program, vary=[torch.ones(size) for size in (2, 3, 4)], fullgraph=False, expect_recompiles=None)

@@ -37,3 +37,38 @@ def test_attributes_of_tensors_live_across_breaks() -> None:
 def test_attributes_of_the_class_of_tensors_only() -> None:
     names = ("__name__", "__qualname__", "mro", "__mro__", "__bases__", "__call__", "__flags__", "__doc__", "names")
     check(lambda x: [(name, hasattr(x, name), callable(x)) for name in names], torch.ones(2))
+
+
+def test_messages_speak_of_tensors_and_numbers() -> None:
+    def program(x):
+        seen = []
+        for what in (
+            lambda: x + "a", lambda: "a" + x, lambda: x(), lambda: ",".join([x]), lambda: x.size("a"),
+            lambda: x.size(True), lambda: x.size(1, 2), lambda: x.shape[0] + "a", lambda: x.shape[0](),
+        ):  # fmt: skip
+            try:
+                seen.append(what())
+            except TypeError as error:
+                seen.append(str(error))
+        return seen
+
+    check(program, vary=[torch.ones(2), torch.ones(3)], fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+class Counted:
+    def __init__(self) -> None:
+        self.calls = 0
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_kernels_that_a_type_lacks(backend: str) -> None:
+    """Fake tensors know nothing about it, and the program handles the error."""
+
+    def program(x, counted):
+        counted.calls += 1
+        try:
+            return x & 1.5
+        except NotImplementedError:
+            return x.softmax(0)
+
+    check(program, torch.ones(2), Counted(), backend=backend, expect_graphs=None)

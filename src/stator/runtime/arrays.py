@@ -31,6 +31,8 @@ from stator.native.rows import STANDINS, standin
 from stator.runtime import traced_arrays
 from stator.runtime.symbolic_host import decayed
 from stator.runtime.tensor_host import TensorHost
+from stator.shapes.floats import TracedFloat
+from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors.array_calls import DTYPES
 from stator.tensors.arrays import TracedArray
 from stator.tensors.traced import TracedTensor
@@ -165,12 +167,16 @@ def call_ufunc_method(host: Any, f: Frame, function: Any, args: list[Any], kwarg
 EXCLUDED_METHODS = frozenset({"tofile", "dump", "dumps", "__reduce__", "__reduce_ex__", "__setstate__", "setflags"})
 
 
+SYMBOLIC = frozenset({TracedInt, TracedFloat, TracedBool})
+
+
 def operate(host: Any, f: Frame, function: Any, args: tuple[Any, ...]) -> Any:
     """An operator with an array or a numpy scalar among its operands."""
     if all(map(is_plain, args)):
         return run(host, f, function, args, {})
     if traced_arrays.holds(list(args)):
         return traced_arrays.operate(host, f, function, args)
+    args = tuple(arg.decay() if type(arg) in SYMBOLIC else arg for arg in args)  # numpy would make plain ones of both
     result = run_native(function, *args)
     if result is FAILED:
         raise RAISED

@@ -212,6 +212,9 @@ def _may_be_int(value: Any) -> bool:
     return value.mixed if type(value) is TracedFloat else type(value) is not float
 
 
+TracedFloat.__name__ = "float"  # in messages of C code
+
+
 def constant(value: Any) -> Any:
     """What native code may see of a value."""
     return value.decay() if type(value) in (TracedFloat, TracedInt, TracedBool) else value

@@ -156,6 +156,9 @@ class TracedBool(torch.SymBool):
 LARGEST_POWER = 8
 
 
+TracedInt.__name__, TracedBool.__name__ = "int", "bool"  # in messages of C code
+
+
 def number(value: Any) -> Any:
     """What native code may see of a value: a symbolic int as a guarded constant."""
     return value.decay() if type(value) in (TracedInt, TracedBool) else value

@@ -15,7 +15,7 @@ import torch
 
 from stator.shapes.scalar import number
 from stator.tensors.array_calls import DTYPES, FACTS, NUMPY_DTYPES, SCALAR, array_call, function_of, np, traced_call
-from stator.tensors.fakes import make_fake, own_mode
+from stator.tensors.fakes import looking, make_fake, own_mode
 from stator.tensors.meta import Meta, SymbolicMeta, intern
 from stator.tensors.modes import read_state
 from stator.tensors.plan import Constant, Group, New, Plan, Same
@@ -63,6 +63,9 @@ class TracedArray:
         if self.is_scalar:
             raise DataDependent("hash")
         raise TypeError("unhashable type: 'numpy.ndarray'")
+
+
+TracedArray.__name__ = "numpy.ndarray"  # in messages of C code
 
 
 def rows(array: TracedArray) -> list[Any]:
@@ -376,6 +379,8 @@ def _wrapped(made: Any, result: Any, kinds: Any, leaves: Leaves) -> Any:
 
 def _check_twin(name: str, leaves: Leaves, args: Any, kwargs: Any, written: frozenset[int], result: Any) -> None:
     """For backends that trace: torch's numpy must come to the same layout, and share the same memory."""
+    if (error := _hidden_error(name, leaves, args, result)) is not None:
+        raise UnsupportedOp(name, error, "tensor-numpy")
     mode = own_mode()
     made_of: dict[int, Any] = {}
     fakes = [made_of.setdefault(id(tensor), make_fake(mode, _static(tensor._meta))) for tensor in leaves.tensors]
@@ -384,7 +389,7 @@ def _check_twin(name: str, leaves: Leaves, args: Any, kwargs: Any, written: froz
         raise UnsupportedOp(name, "a write to memory that is read in another way", "tensor-numpy")
     versions = [fake._version for fake in fakes]
     try:
-        with mode:
+        with looking(), mode:
             given = put_in((args, kwargs), fakes.__getitem__, _itself)
             made = traced_call(name, leaves.kinds, *given)
     except Exception as error:
@@ -392,6 +397,22 @@ def _check_twin(name: str, leaves: Leaves, args: Any, kwargs: Any, written: froz
     moved = frozenset(i for i, fake in enumerate(fakes) if fake._version != versions[i])
     if moved != written or not _same(made, result, fakes):
         raise UnsupportedOp(name, "torch's numpy gives another type or layout, or other memory", "tensor-numpy")
+
+
+def _hidden_error(name: str, leaves: Leaves, args: Any, result: Any) -> str | None:
+    """Why numpy may raise where torch gives a value, or give another one."""
+    if name in DIFFERENT:
+        return "torch's numpy gives other values"
+    powers = name in ("operator:pow", "operator:ipow", "numpy:power", "numpy:pow")
+    if powers and type(result) is New and not (result.meta.dtype.is_floating_point or result.meta.dtype.is_complex):
+        exponent = args[1]
+        if type(exponent) is Place or type(exponent) is not int or exponent < 0:
+            return "an integer to a power that may be negative"
+    return None
+
+
+# Of negative numbers, of nan, of infinity.
+DIFFERENT = frozenset({"numpy:cbrt", "numpy:sign", "numpy:modf"})
 
 
 def _same(made: Any, result: Any, fakes: list[Any]) -> bool:

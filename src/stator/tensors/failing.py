@@ -6,6 +6,7 @@ import operator
 import re
 from typing import Any
 
+import torch
 from torch import fx
 
 from stator.tensors.array_calls import array_call
@@ -19,6 +20,12 @@ _NAMES = re.compile(
     r"bincount|repeat_interleave|assert|masked_scatter|^pinv|pinverse|logdet|^python_"
 )
 _DIVISIONS = re.compile(r"floordiv|floor_divide|^i?mod$|remainder|fmod")  # of integers, by zero
+# Kernels that some types lack, which fake tensors do not know: operations on bits, and on anything but floats.
+_BITS = re.compile(r"^_*i?(and|or|xor|invert|lshift|rshift)_*$|bitwise|gcd|lcm")
+_OF_FLOATS = re.compile(
+    r"softmax|_norm|pool|conv|interpolate|upsample|elu|silu|mish|hard|softplus|glu|histc|cdist|grid_sample|fold|loss|"
+    r"lerp|quantile|median|erf|lgamma|digamma|bessel|special|prelu|cumprod|logcumsum|trapz|renorm|bilinear|pad"
+)
 _RANDOM = re.compile(r"rand|normal|uniform|bernoulli|dropout|multinomial|exponential|geometric|cauchy|poisson|rrelu")
 _ITEMS = (operator.getitem, operator.setitem)
 _OWN = ("torch", "_operator", "stator.tensors", "stator.shapes")
@@ -36,7 +43,23 @@ def may_fail(node: fx.Node) -> bool:
     if _DIVISIONS.search(name):
         made = getattr(node.meta, "value", None)
         return not (type(made) is New and made.meta.dtype.is_floating_point)
-    return _NAMES.search(name) is not None
+    return _NAMES.search(name) is not None or _may_lack_kernel(node, name)
+
+
+def _may_lack_kernel(node: fx.Node, name: str) -> bool:
+    if _BITS.search(name):
+        return any(dtype.is_floating_point or dtype.is_complex for dtype in _dtypes(node))
+    return _OF_FLOATS.search(name) is not None and not _COMMON.issuperset(_dtypes(node))
+
+
+_COMMON = frozenset({torch.float32, torch.float64, torch.float16, torch.bfloat16})
+
+
+def _dtypes(node: fx.Node) -> list[torch.dtype]:
+    """Of the tensors that a node takes and gives, as far as they are known."""
+    values = [getattr(row.meta, "value", None) for row in (node, *node.all_input_nodes)]
+    kinds = [getattr(getattr(value, "meta", value), "dtype", None) for value in values]
+    return [dtype for dtype in kinds if dtype is not None]
 
 
 def may_draw(node: fx.Node) -> bool:

@@ -14,7 +14,7 @@ from stator.shapes.scalar import TracedInt
 from stator.tensors import attributes
 from stator.tensors.modes import STATE_FUNCTIONS, InferenceGuard, devices_inside, read_state
 from stator.tensors.settings import FUNCTIONS, WRITING, watched
-from stator.tensors.signals import NotLeaf, UnsupportedOp, UnsupportedState, describe
+from stator.tensors.signals import NotLeaf, OpFailed, UnsupportedOp, UnsupportedState, describe
 from stator.tensors.targets import Handler, register, target_of
 from stator.tensors.traced import TracedTensor
 
@@ -27,10 +27,21 @@ Kwargs = dict[str, Any]
 
 def _answer(answer: Callable[..., Any]) -> Handler:
     """A handler for a method that is a function of metadata."""
-    return lambda recorder, args, kwargs: answer(*args, **kwargs)
+
+    def handle(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
+        try:
+            return answer(*args, **kwargs)
+        except TypeError as error:
+            if answer is _length:
+                raise
+            raise OpFailed(error) from None
+
+    return handle
 
 
 def _size(traced: TracedTensor, dim: int | None = None) -> Any:
+    if type(dim) is bool:
+        raise TypeError("dim must be int")
     return traced._meta.size if dim is None else traced._meta.size[dim]
 
 

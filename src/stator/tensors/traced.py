@@ -83,6 +83,9 @@ class TracedTensor(torch.Tensor):
         raise AttributeError("_is_param")
 
 
+TracedTensor.__name__ = "Tensor"  # in messages of C code
+
+
 def make(recorder: Recorder, meta: Meta, node: Node, storage: Storage, stands_for: type = torch.Tensor) -> TracedTensor:
     """A new traced tensor that is no view of another one."""
     traced: TracedTensor = _make_wrapper(TracedTensor, *meta.wrap)
