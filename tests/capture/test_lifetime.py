@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import stator
+from stator.tensors.recorder import Recorder
 from stator.world import world
 
 
@@ -163,3 +164,23 @@ def test_globals_are_as_before_when_capture_fails() -> None:
     assert compiled(torch.ones(1)) == 11
     assert state == {"n": 11}
     assert torch.get_default_dtype() is torch.float32
+
+
+def test_symbols_keep_no_program() -> None:
+    """Caches of torch hold environments of symbols for long; the graph and the tensors of a capture end with it."""
+
+    def fn(x: Any, k: int) -> Any:
+        if k == 2:
+            return x * k
+        return x + len(x) + k
+
+    def recorders() -> int:
+        gc.collect()
+        return sum(type(obj) is Recorder for obj in gc.get_objects())
+
+    before = recorders()
+    compiled = stator.compile(fn, backend="eager", fullgraph=True)
+    for k, size in ((1, 2), (2, 3), (3, 4), (4, 5)):
+        compiled(torch.ones(size), k)
+    del compiled
+    assert recorders() == before

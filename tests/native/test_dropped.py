@@ -173,3 +173,37 @@ def test_callbacks_come_out(fn: Callable[[Any], Any]) -> None:
     assert len(made) == 1
     del thing
     assert len(made) == 0
+
+
+def in_a_cycle(_: Any) -> Any:
+    LOG.clear()
+    thing: Any = Plain()
+    thing.itself, thing.ending = thing, Ending()
+    reference = weakref.ref(thing)
+    stator.graph_break()
+    del thing
+    gc.collect()
+    return reference() is None, list(LOG)
+
+
+def test_collected() -> None:
+    compiled = stator.compile(in_a_cycle, backend="eager", fullgraph=False)
+    assert [compiled(0), compiled(0)] == [(True, ["end"])] * 2
+
+
+def test_collection_is_an_effect() -> None:
+    """Also of the calls that follow the capture."""
+
+    def fn(x: Any) -> Any:
+        gc.collect()
+        return x
+
+    compiled = stator.compile(fn, backend="eager", fullgraph=True)
+    for _ in range(2):
+        thing: Any = Plain()
+        thing.itself = thing
+        reference = weakref.ref(thing)
+        del thing
+        assert reference() is not None
+        compiled(0)
+        assert reference() is None

@@ -38,3 +38,13 @@ def stand_setter(host: Host, f: Frame, function: Any, args: list[Any], kwargs: A
     if args == [None] and not kwargs and stand_reader(host, f, SETTERS[function], [], None) is None:
         return None
     return decided(host, f, function, args, kwargs)
+
+
+@standin(gc.collect)
+def stand_collect(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """What dies by it dies when CPython calls it; a whole graph has it among the effects."""
+    if not host.patient:
+        raise host.refuse("native-effect", "gc.collect()", function="gc.collect")
+    result = call_python(host, f, function, args, kwargs)
+    host.defer(function, args, kwargs)
+    return result

@@ -406,6 +406,8 @@ class Capture:
             self.guessed = bool(self.host.policy.guessed)
             self.from_data = self.host.recorder.follows_data or (symbols is not None and bool(symbols.sizes))
             arrays.give_back(self.host)
+            if symbols is not None:
+                symbols.release()
             self.host.close()
         forget_tracebacks()
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch._guards import SLoc, Source
 
-from stator.errors import ConstraintViolation, Location, Unsupported, unsupported
+from stator.errors import ConstraintViolation, InternalError, Location, Unsupported, unsupported
 from stator.guards.path import Path
 from stator.guards.relation import INT, SIZE, STRIDE, Operand, Relation
 from stator.shapes import polynomial
@@ -27,6 +27,15 @@ LARGEST = 1 << 62  # ints beyond stay constants
 USUAL = 8192  # what compilers may take a size for that only data tells
 SHORT = 3  # longer sums are not given to sympy where that can be
 LARGEST_VALUE = 1 << 55  # guesses beyond are no sizes of tensors
+
+
+def nowhere() -> Any:
+    """Where a question comes from that a backend asks after the capture."""
+    return None
+
+
+def no_graph(expr: Any) -> Any:
+    raise InternalError(f"{expr} is needed after its capture")
 
 
 class Place(SLoc):
@@ -177,6 +186,13 @@ class Symbols:
         self.makers: dict[Any, Sequence[Location]] = {}  # by symbol from data: where the program made it
         self.stack: Callable[[], Sequence[Location]] = list  # the user's frames; set by the host
         self.node: Callable[[Any], Any]  # makes a node of the graph of an expression; set by the recorder
+
+    def release(self) -> None:
+        """The capture is over. Caches of torch keep the environment for long; it must not keep the program alive."""
+        self.env.origin = nowhere
+        self.stack = list
+        self.node = no_graph
+        self.floats = None
 
     # ---- making symbols -------------------------------------------------------------------------
 
