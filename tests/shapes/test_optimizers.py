@@ -151,6 +151,12 @@ def test_a_way_that_depends_on_the_step(foreach):
     assert len(backend.graphs) == 3
 
 
+@pytest.mark.parametrize("foreach", [False, True])
+def test_writes_through_masks(foreach):
+    """Rprop, also for a parameter without dimensions."""
+    train(lambda params: optim.Rprop(params, foreach=foreach), vary)
+
+
 def test_averages():
     train(lambda params: optim.ASGD(params, weight_decay=0.1, foreach=False, t0=3), vary)
 

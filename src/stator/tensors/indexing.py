@@ -50,6 +50,14 @@ def is_index(value: Any) -> bool:
     return not (dtype.is_floating_point or dtype.is_complex or dtype in (torch.bool, torch.uint8))
 
 
+def is_switch(tensor: Any, index: Any, value: Any) -> bool:
+    """Whether `tensor[index] = number` writes all or nothing: by a condition without dimensions."""
+    if type(tensor) is not TracedTensor or type(index) is not TracedTensor or type(value) not in (int, float):
+        return False
+    plain = tensor._meta.dtype.is_floating_point and not tensor._meta.requires_grad
+    return index._meta.dtype is torch.bool and not index._meta.size and plain
+
+
 def with_numbers(recorder: Recorder, args: Any, kwargs: Any, first: int = 1) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments of a call in which 0-d tensors are numbers, from the n-th argument on and in sequences of sizes."""
     found = tuple(_number(recorder, arg) if i >= first else arg for i, arg in enumerate(args))
