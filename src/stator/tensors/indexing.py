@@ -170,9 +170,13 @@ def _slice(recorder: Recorder, tensor: TracedTensor, dim: int, part: slice) -> T
         low = start = size + start
     elif _is_from_data(start):
         low = symbols.within(start, 0, size)
+        if symbols.clamps and step in (None, 1):
+            start = low
+            stop = symbols.clamped(stop, low, size) if type(stop) is int and stop >= 0 else stop
     elif type(start) is int and start > 0:
         low = start
     if _is_from_data(stop):
-        symbols.within(stop, low, size)
+        end = symbols.within(stop, low, size)
+        stop = end if symbols.clamps and step in (None, 1) else stop
     made: TracedTensor = recorder.record(GETITEM, (tensor, (*[WHOLE] * dim, slice(start, stop, step))), {})
     return made
