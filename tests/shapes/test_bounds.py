@@ -34,10 +34,12 @@ def put(x, a):
     return x[:n]
 
 
-@pytest.mark.parametrize("program", [up_to, from_there, window, put])
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    ("program", "backend"),
+    [*((program, "eager") for program in (up_to, from_there, window, put)), (put, "aot_eager")],
+)
 def test_results(program, backend) -> None:
-    numbers = (3, 8, 9, 7, 2, 20, 6, 5, 0, 1)
+    numbers = (3, 8, 9, 2, 20, 6, 0)
     check(program, vary=calls(*numbers), backend=backend, fullgraph=False, expect_recompiles=None, expect_breaks=None)
 
 

@@ -108,8 +108,9 @@ def vary_all(optimizer, number):
             group["betas"] = 0.9 - 0.001 * number, 0.999 - 0.0001 * number
 
 
-@pytest.mark.parametrize("backend", [None, "aot_eager"])
-@pytest.mark.parametrize("name", FUSED)
+@pytest.mark.parametrize(
+    ("name", "backend"), [*((name, None) for name in FUSED), ("adam", "aot_eager"), ("sgd", "aot_eager")]
+)
 def test_fused(name, backend):
     made = train(FUSED[name], vary_all, backend=backend, tolerance=0.0 if backend is None else 1e-6)
     if backend is None:
