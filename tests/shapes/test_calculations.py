@@ -75,6 +75,14 @@ def test_traced(name: str) -> None:
     check(program(ROWS[name]), vary=list(calls()), backend="aot_eager", fullgraph=True)
 
 
+def test_inductor() -> None:
+    def run(x, a, b, c, d):
+        n, f = b.sum().item(), c.mean().item()
+        return x * (n | 1) + math.log(n) * math.cos(f), x[: n - 1] ** 2 * (n > 2), x * max(f, 1.0) / n**0.5
+
+    check(run, vary=list(calls(VALUES[:3])), backend="inductor", fullgraph=True, tolerance=1e-6, strides=False)
+
+
 def test_integers_meet_conditions() -> None:
     """A condition decides no dtype, as a bool does."""
 

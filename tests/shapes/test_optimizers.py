@@ -108,8 +108,9 @@ def vary_all(optimizer, number):
             group["betas"] = 0.9 - 0.001 * number, 0.999 - 0.0001 * number
 
 
-@pytest.mark.parametrize("backend", [None, "aot_eager"])
-@pytest.mark.parametrize("name", FUSED)
+@pytest.mark.parametrize(
+    ("name", "backend"), [*((name, None) for name in FUSED), ("adam", "aot_eager"), ("sgd", "aot_eager")]
+)
 def test_fused(name, backend):
     made = train(FUSED[name], vary_all, backend=backend, tolerance=0.0 if backend is None else 1e-6)
     if backend is None:
@@ -149,6 +150,12 @@ def test_a_way_that_depends_on_the_step(foreach):
     """After some steps RAdam calculates something else: an entry of its own, behind the ones before."""
     backend = train(lambda params: optim.RAdam(params, weight_decay=0.1, foreach=foreach), vary, steps=10)
     assert len(backend.graphs) == 3
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+def test_writes_through_masks(foreach):
+    """Rprop, also for a parameter without dimensions."""
+    train(lambda params: optim.Rprop(params, foreach=foreach), vary)
 
 
 def test_averages():

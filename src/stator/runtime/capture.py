@@ -286,7 +286,7 @@ class Capture:
         watched: Any = (),
         learned: Learned | None = None,
         unbacked: bool = True,  # numbers that only data tells may be symbols
-        otherwise: Callable[[], Any] | None = None,  # makes what takes calls that go another way
+        otherwise: Callable[..., Any] | None = None,  # makes what takes calls that go another way
     ) -> None:
         self.call = call
         self.owner = owner
@@ -506,7 +506,10 @@ class Capture:
 
     def rerun(self, start: Rerun) -> Rerun | None:
         """What runs the call when the graph fails; None if it cannot be known, or put back, what it has written."""
-        recorder, backend = self.host.recorder, self.options.backend
+        recorder, backend, symbols = self.host.recorder, self.options.backend, self.host.symbols
+        bounded = symbols is not None and symbols.bounded and not symbols.clamps
+        if bounded and self.otherwise is not None and not self.options.fullgraph:
+            start = start._replace(function=assumptions.rerun(start.function, self.call, self.otherwise))
         tensors = [recorder.tensor(name) for name in recorder.mutated]
         written = tuple(self.host.records[id(tensor)].path for tensor in tensors)
         if self.takes_back:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import logging
 import threading
@@ -277,9 +278,13 @@ class Cache:
         otherwise = self.otherwise if self.ways < MOST_WAYS else None
         return Capture(call, options, owner, stop, watched, self.learned, unbacked, otherwise)
 
-    def otherwise(self) -> Any:
-        """What takes the calls that go another way than an entry, by numbers that it reads."""
-        return Otherwise(self).compiled
+    def otherwise(self, lesson: Any = None) -> Any:
+        """What takes the calls that go another way than an entry, by numbers that it reads or by what it assumed."""
+        made = Otherwise(self)
+        if lesson is not None:
+            made.learned = copy.copy(self.learned)
+            made.learned.whole = {*self.learned.whole, lesson}
+        return made.compiled
 
     def until_break(self, capture: Capture, error: StatorError) -> Entry:
         """Capture again, up to the instruction that cannot be; CPython runs what has no such place."""

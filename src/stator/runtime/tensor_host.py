@@ -180,7 +180,9 @@ class TensorHost(Host):
             return super().imported(f, name, fromlist, level)
 
     def make_symbols(self) -> Symbols:
-        return Symbols(self.origin, self.policy.unbacked)
+        symbols = Symbols(self.origin, self.policy.unbacked)
+        symbols.clamps = assumptions.CLAMPING in self.whole_paths
+        return symbols
 
     def has_symbols(self) -> bool:
         """Whether there are symbolic numbers."""

@@ -175,6 +175,8 @@ class Symbols:
         self._extents: dict[Polynomial, Number] = {}  # by size: what it multiplies strides by
         self._settled_sources: tuple[int, set[tuple[Path, str, int]]] = 0, set()
         self._known_only = False
+        self.bounded = False  # some bounds of slices are assumed to lie inside
+        self.clamps = False  # they are not: they end where the dimension does
         self.doubt: str | None = None  # why the capture cannot be trusted: C code may have seen what is no int
         self.floats: Any = None  # the symbolic floats of the capture
         self.unbacked = unbacked  # whether data may become symbols
@@ -414,15 +416,22 @@ class Symbols:
             self.doubt = f"{condition} was assumed of a size that was marked as any"
 
     def within(self, bound: Any, low: Any, size: Any) -> Any:
-        """A bound of a slice that only data tells, assumed to lie inside; gives it counted from the start."""
+        """A bound of a slice that only data tells, assumed to lie inside or put there; counted from the start."""
+        self.bounded = True
         if self._is_from_end(bound, size):
             self.suppose(operator.lt, bound, 0)
             bound = bound + size
         else:
             self.suppose(operator.ge, bound, 0)
+        if self.clamps:
+            return self.clamped(bound, low, size)
         self.suppose(operator.ge, bound, low)
         self.suppose(operator.le, bound, size)
         return bound
+
+    def clamped(self, bound: Any, low: Any, size: Any) -> Any:
+        """What Python makes of a bound that is not negative: it ends where the dimension does."""
+        return self.compute(torch.sym_max, self.compute(torch.sym_min, bound, size), low)
 
     def _is_from_end(self, bound: Any, size: Any) -> bool:
         """Whether a bound is rather negative: if the numbers that it is made of are about half of the size."""

@@ -50,6 +50,14 @@ def is_index(value: Any) -> bool:
     return not (dtype.is_floating_point or dtype.is_complex or dtype in (torch.bool, torch.uint8))
 
 
+def is_switch(tensor: Any, index: Any, value: Any) -> bool:
+    """Whether `tensor[index] = number` writes all or nothing: by a condition without dimensions."""
+    if type(tensor) is not TracedTensor or type(index) is not TracedTensor or type(value) not in (int, float):
+        return False
+    plain = tensor._meta.dtype.is_floating_point and not tensor._meta.requires_grad
+    return index._meta.dtype is torch.bool and not index._meta.size and plain
+
+
 def with_numbers(recorder: Recorder, args: Any, kwargs: Any, first: int = 1) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments of a call in which 0-d tensors are numbers, from the n-th argument on and in sequences of sizes."""
     found = tuple(_number(recorder, arg) if i >= first else arg for i, arg in enumerate(args))
@@ -162,9 +170,13 @@ def _slice(recorder: Recorder, tensor: TracedTensor, dim: int, part: slice) -> T
         low = start = size + start
     elif _is_from_data(start):
         low = symbols.within(start, 0, size)
+        if symbols.clamps and step in (None, 1):
+            start = low
+            stop = symbols.clamped(stop, low, size) if type(stop) is int and stop >= 0 else stop
     elif type(start) is int and start > 0:
         low = start
     if _is_from_data(stop):
-        symbols.within(stop, low, size)
+        end = symbols.within(stop, low, size)
+        stop = end if symbols.clamps and step in (None, 1) else stop
     made: TracedTensor = recorder.record(GETITEM, (tensor, (*[WHOLE] * dim, slice(start, stop, step))), {})
     return made

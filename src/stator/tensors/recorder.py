@@ -411,6 +411,9 @@ class Recorder:
             target, args = as_operator(target, args)
             if target.general and self.follows_data and any(type(arg) is TracedBool for arg in args):
                 args = tuple(truth_tensor(self, arg) if type(arg) is TracedBool else arg for arg in args)
+            if target.func is operator.setitem and indexing.is_switch(*args):
+                self.call(torch.Tensor.masked_fill_, args)
+                return None
             if target.func in INDEXING and type(args[0]) is TracedTensor and indexing.needs_data(args[1], args[0]):
                 return INDEXING[target.func](self, *args)
         if self.traces and self.follows_data and (other := traceable(target.func, args, kwargs or {})) is not None:
