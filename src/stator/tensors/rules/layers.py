@@ -94,6 +94,7 @@ def _convolution(rank: int) -> Rule:
         last = not (is_row_major(input) and is_row_major(weight))
         need(not last or (rank == 2 and dtype is torch.float32))
         last = last and (_channels_last(input) or _channels_last(weight))
+        need(not last or _each(dilation, rank, 1) == (1,) * rank)
         out, inside = weight.size[:2]
         need(type(groups) is int and groups > 0 and inside * groups == input.size[1] and out % groups == 0)
         need(bias is None or tuple(bias.size) == (out,))
