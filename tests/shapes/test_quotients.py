@@ -1,4 +1,4 @@
-"""Quotients and remainders of symbolic sizes: values, what is known of them without a guard, and sweeps that need it."""
+"""Quotients and remainders of symbolic sizes: values, what is known without a guard, and sweeps that need it."""
 
 from __future__ import annotations
 

@@ -190,6 +190,8 @@ def pooling(function):
             return function, (image[0], some(rng, 1, 2, (1,), (3,))), {}
         if function is F.adaptive_avg_pool2d:
             return function, (image, some(rng, 1, 2, (1, 1), (3, 2), (None, 1))), {}
+        if function in (torch.max_pool1d, torch.avg_pool1d, F.max_pool1d):
+            return function, (image[0], some(rng, 1, 2, (3,)), some(rng, 1, 2, (2,)), some(rng, 0, 1)), {}
         kernel = some(rng, 1, 2, 3, (2, 2))
         return function, (image, kernel, some(rng, kernel, 1, 2, (2, 1)), some(rng, 0, 1)), {}
 
@@ -214,8 +216,9 @@ def image(rng, size, dtype):
 
 
 def interpolate(rng):
-    mode = some(rng, "nearest", "nearest-exact", "bilinear", "bicubic", "linear")
-    space = tuple(rng.choice((1, 2, 4, 5)) for _ in range(1 if mode == "linear" else 2))
+    mode = some(rng, "nearest", "nearest-exact", "bilinear", "bicubic", "linear", "trilinear")
+    rank = {"linear": 1, "trilinear": 3}.get(mode, 2 if mode.startswith("bi") else rng.randint(1, 3))
+    space = tuple(rng.choice((1, 2, 4, 5)) for _ in range(rank))
     made = image(rng, (rng.choice((1, 2)), rng.choice((1, 3)), *space), some(rng, torch.float32, torch.float64))
     kwargs = {"mode": mode}
     if mode in ("bilinear", "bicubic"):
@@ -425,6 +428,10 @@ CASES = {
     "addmm": addmm,
     "conv1d": convolution(torch.conv1d, 1),
     "conv2d": convolution(torch.conv2d, 2),
+    "max_pool1d": pooling(torch.max_pool1d),
+    "avg_pool1d": pooling(torch.avg_pool1d),
+    "F.max_pool1d": pooling(F.max_pool1d),
+    "F.max_pool2d": pooling(F.max_pool2d),
     "max_pool2d": pooling(torch.max_pool2d),
     "avg_pool2d": pooling(torch._C._nn.avg_pool2d),
     "adaptive_avg_pool2d": pooling(F.adaptive_avg_pool2d),

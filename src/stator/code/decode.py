@@ -85,11 +85,11 @@ class CodeInfo:
 
 def units(code: CodeType) -> list[tuple[str, int, int]]:
     """(name, argument, next unit) for each code unit; prefixes and caches stand for the instruction they belong to."""
-    return _units(code.co_code)
+    return units_of(code.co_code)
 
 
 @lru_cache(1024)
-def _units(raw: bytes) -> list[tuple[str, int, int]]:
+def units_of(raw: bytes) -> list[tuple[str, int, int]]:
     result: list[tuple[str, int, int]] = []
     pending, extended = 0, 0
     count = len(raw) // 2

@@ -119,6 +119,8 @@ class Host(ImportingWorld):
         {call_python, call_object}
     )  # callers that hand arguments on to frames as they are
     tensor_types: frozenset[type] = frozenset()
+    varying_types: frozenset[type] = frozenset()  # stand-ins for numbers
+    silent_checks: tuple[Any, ...] = ()  # functions (condition, text) that do not look at the text if all is well
     operand_types: frozenset[type] = frozenset()
     array_types: frozenset[type] = frozenset()
 
@@ -177,6 +179,10 @@ class Host(ImportingWorld):
 
     def store_attr(self, f: Frame, obj: Any, name: str, value: Any) -> None:
         writer_of(type(obj))(self, f, obj, name, value)
+
+    def example(self, value: Any) -> Any:
+        """A value that one of a varying type may have."""
+        raise NotImplementedError
 
     def missing_attribute(self, f: Frame, obj: Any, name: str) -> Any:
         """The class's __getattr__."""

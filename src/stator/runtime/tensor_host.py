@@ -48,6 +48,7 @@ from stator.tensors.recorder import Recorder
 from stator.tensors.signals import DataDependent, NotLeaf
 from stator.tensors.subclasses import PLAIN
 from stator.tensors.traced import TracedTensor
+from stator.world import attributes
 from stator.world.door import BY_ID, CONSTANT_TYPES, FAMILIES, IMPORTERS, constant
 from stator.world.record import Namespace
 from stator.world.world import World
@@ -72,6 +73,8 @@ class TensorHost(Host):
     """A world whose tensors are traced."""
 
     tensor_types = frozenset({TracedTensor})
+    varying_types = frozenset({TracedInt, TracedFloat})
+    silent_checks = (torch._assert,)
     operand_types = frozenset({TracedTensor, TracedInt, TracedBool, TracedFloat, int, float, complex, bool, type(None)})
 
     def __init__(
@@ -336,6 +339,12 @@ class TensorHost(Host):
             return value
         return self.recorder.call(torch.clone, (value,), {})
 
+    def example(self, value: Any) -> Any:
+        """A number that a symbolic one may be."""
+        if type(value) is TracedFloat:
+            return value.value
+        return value.symbols.unknowns.guessed(value.number) or 0
+
     def missing_attribute(self, f: Frame, obj: Any, name: str) -> Any:
         hook = _frames.type_lookup(type(obj), "__getattr__")
         if hook is torch.nn.Module.__getattr__:
@@ -350,9 +359,9 @@ class TensorHost(Host):
         if record is None or record.obj is not module:
             return UNBOUND
         members = self.namespace_of(record)
-        if members.full or members.touched:
+        if members.full or not HELD.isdisjoint(members.touched):
             return UNBOUND
-        for kind in ("_parameters", "_buffers", "_modules"):
+        for kind in KINDS:
             real = members.real.get(kind)
             if type(real) is not dict or id(real) in self.records:
                 return UNBOUND
@@ -360,6 +369,29 @@ class TensorHost(Host):
             if value is not UNBOUND:
                 return value
         return UNBOUND
+
+    def store_attr(self, f: Frame, obj: Any, name: str, value: Any) -> None:
+        if type(value) in SIMPLE and self.has_no_member(obj, name):
+            attributes.write_generic(self, f, self.records[id(obj)], name, value)
+        else:
+            super().store_attr(f, obj, name, value)
+
+    def has_no_member(self, module: Any, name: str) -> bool:
+        """Whether this is an outside module without a parameter, buffer or submodule of that name: then its
+        `__setattr__`, which would look at all attributes, does what that of objects does."""
+        if _frames.type_lookup(type(module), "__setattr__") is not torch.nn.Module.__setattr__ or self.class_writes:
+            return False
+        record = self.records.get(id(module))
+        if record is None or record.obj is not module:
+            return False
+        members = self.namespace_of(record)
+        held = [members.real.get(kind) for kind in KINDS]
+        if members.full or not HELD.isdisjoint(members.touched) or name in HELD:
+            return False
+        if any(type(real) is not dict or id(real) in self.records for real in held):
+            return False
+        self.type_info(type(module))
+        return self.module_member(module, name) is UNBOUND
 
     def namespace_at(self, real: dict[Any, Any], path: Path) -> Namespace:
         namespace = self.namespaces.get(id(real))
@@ -476,12 +508,15 @@ def check_backward_hooks(host: Any, module: Any) -> None:
 
 TensorHost.passing = Host.passing | {call_module}
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+KINDS = ("_parameters", "_buffers", "_modules")
+HELD = frozenset((*KINDS, *HOOKS, "_compiled_call_impl"))  # attributes that modules themselves look at
+SIMPLE = frozenset({int, float, bool, str, TracedInt, TracedFloat})  # neither parameter nor buffer nor module
 
 
 def hookless(host: Any, record: Any) -> bool:
     """No hooks on this module, none added during capture, and not compiled in place."""
     members = host.namespace_of(record)
-    if members.full or members.touched:
+    if members.full or not HELD.isdisjoint(members.touched):
         return False
     real = members.real
     hooks = [real.get(name) for name in HOOKS]

@@ -18,6 +18,7 @@ from stator.errors import unsupported
 from stator.guards.check import EQ
 from stator.guards.path import Path
 from stator.guards.relation import SIDE, Operand, Relation
+from stator.shapes import ratios
 from stator.shapes.calculations import CONDITION, FLOAT, Kind, literal, source_of
 from stator.shapes.expressions import NoForm, Text, fold
 from stator.shapes.float_conditions import Condition, NoCondition
@@ -223,7 +224,7 @@ def constant(value: Any) -> Any:
 def now(value: Any) -> Any:
     """The value in this call, without a guard."""
     if type(value) is TracedInt:
-        return math.nan if value.symbols.is_unbacked(value) else value.plain.node.hint
+        return math.nan if value.symbols.is_unbacked(value) else value.symbols.unknowns.hint(value.number)
     return value.value if type(value) is TracedFloat else value
 
 
@@ -238,7 +239,7 @@ def floats_of(args: tuple[Any, ...]) -> Any:
         if type(arg) is TracedFloat:
             found = arg.floats
         elif type(arg) is TracedInt:
-            if not isinstance(arg.plain.node.hint, int) and not arg.symbols.is_unbacked(arg):
+            if arg.symbols.unknowns.hint(arg.number) is None and not arg.symbols.is_unbacked(arg):
                 return None
             found = found or arg.symbols.floats
     return found
@@ -308,10 +309,13 @@ def whole(function: Any, number: TracedFloat) -> Any:
     """The int that a function gives for all floats from one int to the next, guarded by these bounds."""
     if number.from_data or _is_read(number):
         return number.floats.whole(function, number)
+    made = ratios.whole(function, number)
+    if made is not None:
+        return made
     value = number.value
     if not abs(value) < _LARGEST or function not in _WITHIN:
         return function(number.decay())
-    made: int = function(value)
+    made = function(value)
     for name, bound in _WITHIN[function](made, value):
         if not getattr(number, f"__{name}__")(float(bound)):
             return function(number.decay())

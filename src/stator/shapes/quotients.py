@@ -47,7 +47,7 @@ def quotient(number: Polynomial, divisor: int) -> Quotient:
 
 
 def _nearest(c: int, divisor: int) -> int:
-    """How often the divisor is in a coefficient, such that what is left is small, and of its sign if there is a choice."""
+    """How often the divisor is in a coefficient, such that what is left is small; if there is a choice, of its sign."""
     part = int(math.copysign(abs(c) // divisor, c))
     left = c - part * divisor
     if 2 * abs(left) > divisor:

@@ -566,8 +566,8 @@ class Symbols:
 
     def _implied(self, asked: Any, difference: Polynomial) -> bool | None:
         """What other answers about the same number say."""
-        for other, answer, says in _IMPLIED[asked]:
-            if self._answers.get((other, difference)) is answer:
+        for other, found, says in _IMPLIED[asked]:
+            if self._answers.get((other, difference)) is found:
                 return says
         if asked is not operator.eq and self._answers.get((operator.eq, difference)) is False:
             low, high = self.unknowns.bounds(difference)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -74,6 +76,49 @@ def attributes():
             return F.softmax(logits, -1), self.steps * n
 
     return Annealed()
+
+
+@sweep(sized(lambda b, s: torch.randn(b, s)), factory=True)
+def sizes_as_attributes():
+    class Remembering(nn.Module):
+        """Notes sizes in attributes, as modules do that cache something."""
+
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Identity()
+            self.weight = nn.Parameter(torch.ones(1))
+            self.register_buffer("scale", torch.ones(()))
+
+        def forward(self, x):
+            self.inner.rows = x.size(0)
+            self.ratio, self.label = x.size(1) / 2, "seen"
+            return self.inner(x) * self.weight + self.scale * self.inner.rows, self.ratio
+
+    return Remembering()
+
+
+@sweep(sized(lambda b, s: torch.randn(b, s)))
+def rounded(x):
+    """Quotients of sizes, rounded by way of floats."""
+    b, n = x.shape
+    up, down, half = math.ceil(n / 3), math.floor((n + 1) / 2), int(n * 0.5)
+    padded = F.pad(x, (0, up * 3 - n))
+    return padded.view(b, up, 3).sum(-1), x[:, :half], x.new_ones(down), int(float(n) / 4 + 0.5), math.ceil(n * 1.5)
+
+
+@sweep(sized(lambda b, s: torch.randn(b, 4 * s)))
+def messages(x):
+    """Texts about sizes, for assertions that hold."""
+    n = x.shape[1]
+    torch._assert(n % 4 == 0, f"{n} is no multiple of {4} but {n % 4} off, for {x.shape[0]} rows")
+    torch._assert(n > 2, f"{n}")
+    return x.unflatten(1, (4, n // 4))
+
+
+@sweep(sized(lambda b, s: torch.randn(b, 1, 4 * s)))
+def resampled(x):
+    y = F.interpolate(x, size=x.shape[-1] // 2, mode="linear") + F.interpolate(x, scale_factor=0.5)
+    return y, F.max_pool1d(x, 3, 2, 1), F.avg_pool1d(x, 4, 2, 1), F.adaptive_avg_pool1d(x, x.shape[0])
 
 
 @sweep(lambda i: (x(SIZES[i]),), factory=True)

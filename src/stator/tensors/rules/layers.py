@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from stator.shapes.scalar import TracedInt
 from stator.tensors.meta import Meta
 from stator.tensors.rules.layout import (
     broadcast,
@@ -66,12 +67,15 @@ def _addmm(bias: Meta, a: Meta, b: Meta) -> Fresh:
     return made
 
 
+_INTS = (int, TracedInt)
+
+
 def _each(value: Any, count: int, least: int) -> tuple[int, ...]:
     """One number per dimension of space, given as one or as many."""
-    values = (value,) * count if type(value) is int else tuple(value)
+    values = (value,) * count if type(value) in _INTS else tuple(value)
     if len(values) == 1:
         values *= count
-    need(len(values) == count and all(type(number) is int and number >= least for number in values))
+    need(len(values) == count and all(type(number) in _INTS and number >= least for number in values))
     return values
 
 
@@ -90,6 +94,7 @@ def _convolution(rank: int) -> Rule:
         last = not (is_row_major(input) and is_row_major(weight))
         need(not last or (rank == 2 and dtype is torch.float32))
         last = last and (_channels_last(input) or _channels_last(weight))
+        need(not last or _each(dilation, rank, 1) == (1,) * rank)
         out, inside = weight.size[:2]
         need(type(groups) is int and groups > 0 and inside * groups == input.size[1] and out % groups == 0)
         need(bias is None or tuple(bias.size) == (out,))
@@ -131,20 +136,35 @@ def _cdist(x1: Meta, x2: Meta, p: float = 2.0, compute_mode: str = "") -> Fresh:
     return Fresh((x1.size[0], x2.size[0]), _floats(x1, x2))
 
 
-def _max_pool2d(
-    input: Meta, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
-) -> Fresh:
-    need(ceil_mode is False and len(input.size) == 4)
-    kernel = _each(kernel_size, 2, 1)
-    pads = _each(padding, 2, 0)
-    need(all(pad <= k // 2 for pad, k in zip(pads, kernel, strict=True)))
-    steps = kernel if stride is None or stride in ([], ()) else _each(stride, 2, 1)
-    space = _windows(input.size[2:], kernel, steps, pads, _each(dilation, 2, 1))
-    return _image((*input.size[:2], *space), _floats(input), _channels_last(input))
+def _pool(rank: int) -> Rule:
+    def rule(
+        input: Meta, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    ) -> Fresh:
+        need(ceil_mode is False and len(input.size) == rank + 2 and (rank == 2 or is_row_major(input)))
+        kernel = _each(kernel_size, rank, 1)
+        pads = _each(padding, rank, 0)
+        need(all(pad <= k // 2 for pad, k in zip(pads, kernel, strict=True)))
+        steps = kernel if stride is None or stride in ([], ()) else _each(stride, rank, 1)
+        space = _windows(input.size[2:], kernel, steps, pads, _each(dilation, rank, 1))
+        return _image((*input.size[:2], *space), _floats(input), _channels_last(input))
+
+    return rule
 
 
-def _avg_pool2d(input: Meta, kernel_size: Any, stride: Any = None, padding: Any = 0) -> Fresh:
-    return _max_pool2d(input, kernel_size, stride, padding)
+def _chosen_pool(rank: int) -> Rule:
+    """The function of Python that chooses between results with and without indices."""
+    run = _pool(rank)
+
+    def rule(input: Meta, *args: Any, return_indices: bool = False, **kwargs: Any) -> Fresh:
+        need(return_indices is False and len(args) < 6)
+        return run(input, *args, **kwargs)
+
+    return rule
+
+
+def _avg_pool(rank: int) -> Rule:
+    run = _pool(rank)
+    return lambda input, kernel_size, stride=None, padding=0: run(input, kernel_size, stride, padding)
 
 
 def _interpolate(
@@ -157,7 +177,7 @@ def _interpolate(
     antialias: bool = False,
 ) -> Fresh:
     need((size is None) != (scale_factor is None) and type(antialias) is bool)
-    need(_RANKS.get(mode) == len(input.size) and (align_corners is None or not mode.startswith("nearest")))
+    need(len(input.size) in _RANKS.get(mode, ()) and (align_corners is None or not mode.startswith("nearest")))
     need(not antialias or mode in ("bilinear", "bicubic"))
     space = input.size[2:]
     if scale_factor is None:
@@ -181,7 +201,14 @@ def _scaled(size: int, factor: float) -> int:
     return size // int(parts)
 
 
-_RANKS = {"nearest": 4, "nearest-exact": 4, "bilinear": 4, "bicubic": 4, "linear": 3}  # by mode
+_RANKS: dict[str, tuple[int, ...]] = {
+    "nearest": (3, 4, 5),
+    "nearest-exact": (3, 4, 5),
+    "linear": (3,),
+    "bilinear": (4,),
+    "bicubic": (4,),
+    "trilinear": (5,),
+}  # by mode
 
 
 def _adaptive_avg_pool2d(input: Meta, output_size: Any) -> Fresh:
@@ -299,7 +326,9 @@ def _attention(
     need(len(query.size) == len(key.size) == len(value.size) == 4 and key.size == value.size)
     batch, heads, length, width = query.size
     need(key.size[0] == batch and key.size[3] == width)
-    need((key.size[1] == heads or (enable_gqa and heads % key.size[1] == 0)) and (is_definite(query) or is_dense(query)))
+    need(
+        (key.size[1] == heads or (enable_gqa and heads % key.size[1] == 0)) and (is_definite(query) or is_dense(query))
+    )
     need(all(meta.stride[3] == 1 for meta in (query, key, value)))
     if attn_mask is not None:
         need(not is_causal and len(attn_mask.size) == 4)
@@ -321,8 +350,12 @@ register(_bmm, [torch.bmm, _T.bmm])
 register(_addmm, [torch.addmm])
 register(_convolution(1), [torch.conv1d])
 register(_convolution(2), [torch.conv2d])
-register(_max_pool2d, [torch.max_pool2d])
-register(_avg_pool2d, [torch._C._nn.avg_pool2d])
+register(_chosen_pool(1), [F.max_pool1d])
+register(_chosen_pool(2), [F.max_pool2d])
+register(_pool(1), [torch.max_pool1d])
+register(_pool(2), [torch.max_pool2d])
+register(_avg_pool(1), [torch.avg_pool1d])
+register(_avg_pool(2), [torch._C._nn.avg_pool2d])
 register(_adaptive_avg_pool2d, [F.adaptive_avg_pool2d])
 register(_adaptive_avg_pool1d, [F.adaptive_avg_pool1d])
 register(_cdist, [torch.cdist])
