@@ -277,12 +277,13 @@ def grown(xs: list[torch.Tensor], n: int) -> torch.Tensor:
     return torch.cat(xs)
 
 
-def test_scripted_functions_take_lists_of_their_own() -> None:
-    scripted = torch.jit.script(grown)
+SCRIPTED = torch.jit.script(grown)
 
+
+def test_scripted_functions_take_lists_of_their_own() -> None:
     def program(x: Any) -> Any:
         parts = [x + 1, x * 2]
-        return scripted(parts, 3), scripted(parts, n=2) * 2, len(parts)
+        return SCRIPTED(parts, 3), SCRIPTED(parts, n=2) * 2, len(parts)
 
     made, _ = graphs(lambda: program, CALLS[:3])
     assert made == 1
