@@ -270,3 +270,20 @@ def test_a_module_is_copied_by_cpython() -> None:
     module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     made, _ = graphs(lambda: lambda x: copy.deepcopy(module)(x) * 2, CALLS[:3])
     assert made == 1
+
+
+def grown(xs: list[torch.Tensor], n: int) -> torch.Tensor:
+    xs.append(xs[0] * n)
+    return torch.cat(xs)
+
+
+SCRIPTED = torch.jit.script(grown)
+
+
+def test_scripted_functions_take_lists_of_their_own() -> None:
+    def program(x: Any) -> Any:
+        parts = [x + 1, x * 2]
+        return SCRIPTED(parts, 3), SCRIPTED(parts, n=2) * 2, len(parts)
+
+    made, _ = graphs(lambda: program, CALLS[:3])
+    assert made == 1

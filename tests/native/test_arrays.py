@@ -213,3 +213,16 @@ def test_memory_is_one(program, inside):
     for _ in range(2):
         mine, theirs = np.arange(3.0), np.arange(3.0)
         assert torch.equal(compiled(torch.ones(3), mine), run(torch.ones(3), theirs)) and np.array_equal(mine, theirs)
+
+
+def test_arrays_as_indices_of_tensors() -> None:
+    def program(x, places, mask):
+        y = x + 1
+        y[mask] = 0
+        y[:, places] = y[:, places] * 2
+        return y[places] - 1
+
+    rows = [(torch.arange(9.0).reshape(3, 3) + i, np.roll(np.array([0, 2, 1], dtype=kind), i), np.arange(3) != i)
+            for i, kind in enumerate((np.int64, np.int64, np.int64))]  # fmt: skip
+    check(program, vary=rows, fullgraph=True)
+    check(lambda x, i: x[i] + 1, torch.arange(9.0).reshape(3, 3), np.array([1, 0], dtype=np.int32), fullgraph=True)

@@ -41,7 +41,13 @@ def call_scripted(host: Any, f: Frame, scripted: Any, args: list[Any], kwargs: d
         raise host.refuse("native-unknown", f"call of {name}, compiled by torch.jit", function=name)
     host.guards.add(record.path, IS, scripted, host.origin())
     f.tail = -1  # the frame is not that of this call
-    return call_python(host, f, host.enter_const(function), args, kwargs)
+    named = {name: own(value) for name, value in kwargs.items()} if kwargs else kwargs
+    return call_python(host, f, host.enter_const(function), [own(value) for value in args], named)
+
+
+def own(value: Any) -> Any:
+    """A compiled function has a list of its own."""
+    return list(value) if type(value) is list else value
 
 
 def _bound(function: types.FunctionType, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any] | None:
@@ -58,8 +64,10 @@ def _bound(function: types.FunctionType, args: list[Any], kwargs: dict[str, Any]
 
 
 def _takes(scripted: Any, given: dict[str, Any]) -> bool:
-    """Whether no argument is converted, and none is a list or dict, of which the compiled function has a copy."""
-    arguments = scripted.schema.arguments
+    """Whether no argument is converted; lists are, but only where none comes back: it would be another one."""
+    arguments, returns = scripted.schema.arguments, scripted.schema.returns
+    if list in map(type, given.values()) and not all(result.type.kind() == "TensorType" for result in returns):
+        return False
     return len(arguments) == len(given) and all(
         argument.name in given and _is_taken(argument.type, given[argument.name]) for argument in arguments
     )
@@ -72,6 +80,9 @@ def _is_taken(kind: Any, value: Any) -> bool:
     if name == "TupleType":
         parts = kind.elements()
         return type(value) is tuple and len(parts) == len(value) and all(map(_is_taken, parts, value))
+    if name == "ListType":
+        element = kind.getElementType()
+        return type(value) is list and all(_is_taken(element, item) for item in value) and str(element) in _TAKEN
     return type(value) in _TAKEN.get(str(kind), ())
 
 

@@ -39,7 +39,7 @@ from stator.shapes.policy import Policy
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.shapes.symbols import Symbols
 from stator.tensors import values
-from stator.tensors.arrays import TracedArray, rows
+from stator.tensors.arrays import TracedArray, rows, tensor_of
 from stator.tensors.evaluate import evaluated
 from stator.tensors.inputs import check_input
 from stator.tensors.lowering import ForeignArgument
@@ -280,6 +280,8 @@ class TensorHost(Host):
             found = symbolic_host.contained(*args)
             if found is not NotImplemented:
                 return found
+        if function in INDEXED and type(args[0]) is TracedTensor:
+            args = (args[0], as_index(args[1]), *args[2:])
         return super().operate(f, function, *args)
 
     def class_of(self, obj: Any) -> type:
@@ -446,6 +448,25 @@ def convert(rule: Any, otherwise: Any, host: Any, f: Frame, function: Any, args:
         return rule(host.recorder, given)
     except Unsupported as error:
         raise host.located(error) from None
+
+
+INDEXED = frozenset({operator.getitem, operator.setitem})
+INDEX_DTYPES = frozenset({torch.bool, torch.int64, torch.int32, torch.int16})
+
+
+def as_index(key: Any) -> Any:
+    """A key for a tensor: torch takes arrays with one dimension as tensors."""
+    if type(key) is tuple and TracedArray in map(type, key):
+        return tuple(map(as_index, key))
+    if (
+        type(key) is not TracedArray
+        or key.is_scalar
+        or len(key.sizes) != 1
+        or key._tensor._meta.dtype not in INDEX_DTYPES
+    ):
+        return key
+    found = tensor_of(key)
+    return found if key._tensor._meta.dtype in (torch.bool, torch.int64) else found.long()
 
 
 STAND_INS = frozenset({TracedTensor, TracedArray})
