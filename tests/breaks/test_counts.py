@@ -266,7 +266,7 @@ def test_addresses_are_those_of_the_running_program() -> None:
     check(program, vary=[(x, [1]) for (x,) in CALLS[:3]], fullgraph=False, expect_breaks=None, expect_recompiles=None)
 
 
-def test_a_module_is_copied_by_cpython() -> None:
+def test_a_copy_of_a_module_is_part_of_the_graph() -> None:
     module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     made, _ = graphs(lambda: lambda x: copy.deepcopy(module)(x) * 2, CALLS[:3])
     assert made == 1

@@ -78,6 +78,13 @@ def loop_that_reads_what_it_started_with(x: Any) -> Any:
 
 
 @program
+def loop_that_python_counts(x: Any) -> Any:
+    with torch.no_grad():
+        done, never = (while_loop(lambda i, a: i < n, lambda i, a: (i + 1, a * 2), (0, x)) for n in (3, 0))
+    return *done, *never
+
+
+@program
 def scans(x: Any) -> Any:
     def step(carry: Any, row: Any) -> Any:
         return {"s": carry["s"] @ weight.detach() + row}, (carry["s"] * row, row + 1)

@@ -81,7 +81,7 @@ class TestInput:
         [
             torch.eye(2).to_sparse(),
             torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8),
-            torch.ones(2).as_subclass(type("Mine", (torch.Tensor,), {})),
+            torch.ones(2).as_subclass(type("Mine", (torch.Tensor,), {"__add__": torch.Tensor.sub})),
             torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged),
         ],
         ids=["sparse", "quantised", "subclass", "nested"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import copy
 import copyreg
 import gc
 import importlib
@@ -15,10 +14,7 @@ import re
 import sys
 import types
 import weakref
-from collections.abc import Iterator
 from typing import Any
-
-import torch
 
 from stator import _frames
 from stator._frames import FAILED, UNBOUND
@@ -291,23 +287,6 @@ def stand_id(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) 
     if len(args) == 1 and not kwargs:
         return address(host, f, args[0], function)
     return call_python(host, f, function, args, kwargs)
-
-
-@standin(copy.deepcopy)
-def stand_deepcopy(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    """Modules with parameters are copied by CPython, at once: parameters of the copy are leaves."""
-    if args and isinstance(args[0], torch.nn.Module) and next(parameters(args[0]), None) is not None:
-        raise host.refuse("tensor-subclass", "a copy of parameters", type="Parameter")
-    return call_python(host, f, function, args, kwargs)
-
-
-def parameters(module: Any) -> Iterator[Any]:
-    """The parameters of a module, read past its own code."""
-    fields = vars(module)
-    yield from (parameter for parameter in fields.get("_parameters", {}).values() if parameter is not None)
-    for inner in fields.get("_modules", {}).values():
-        if inner is not None:
-            yield from parameters(inner)
 
 
 @standin(hash)

@@ -575,14 +575,14 @@ class Capture:
         )
         if not isinstance(options.backend, str) or options.backend not in BACKENDS:
             function = keeping_grad_mode(function, module.graph)
-        if any(dressed):
-            function = without_functions(function, [] if options.backend == "eager" else dressed)
         written = [recorder.inputs.index(name) for name in recorder.mutated]
         if written and options.backend != "eager":
             function = guarded(function, eager_callable(module), written)
         self.takes_back = bool(written) and self.may_be_late(module)
         if self.takes_back:
             function = self.taking_back(function, module, written)
+        if any(dressed):
+            function = without_functions(function, [] if options.backend == "eager" else dressed)
         return function, loads
 
     def may_be_late(self, module: Any) -> bool:

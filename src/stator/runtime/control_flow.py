@@ -167,6 +167,8 @@ def call_while(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict
     test_fn, body_fn, carried, more = args
     name = "while_loop"
     leaves, _ = flatten(host, carried, name)
+    if leaves and not more and not kwargs and any(type(leaf) is int for leaf in leaves):
+        return unrolled(host, f, test_fn, body_fn, leaves)
     if more or kwargs or not leaves or len(tensors_of(leaves)) < len(leaves):
         raise host.refuse("higher-order", "while_loop: carried values that are no tensors", function=name)
     test = capture(host, f, name, test_fn, leaves, {}, same)
@@ -186,6 +188,38 @@ def call_while(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict
 
     made = finish(host, name, call, step, values.all, body.outputs, [test.body, body.body])
     return body.body.result.fill(made)
+
+
+MOST_ROUNDS = 100  # of a loop that numbers of Python count
+
+
+def unrolled(host: Any, f: Frame, test_fn: Any, body_fn: Any, leaves: Sequence[Any]) -> Any:
+    """A loop whose rounds Python can count, as these rounds."""
+    name, now = "while_loop", list(leaves)
+    for _ in range(MOST_ROUNDS):
+        again = host.call(f, test_fn, list(now), None)
+        if type(again) is not bool:
+            raise host.refuse("higher-order", "while_loop: a condition on numbers and tensors", function=name)
+        if not again:
+            return tuple(fresh(host, f, leaves, value) for value in now)
+        found = host.call(f, body_fn, list(now), None)
+        if type(found) not in (tuple, list) or len(found) != len(now) or not all(map(alike, now, found)):
+            raise host.refuse("higher-order", "while_loop: the body gives other values than it is given", function=name)
+        now = list(found)
+    raise host.refuse("higher-order", f"while_loop: more than {MOST_ROUNDS} rounds", function=name)
+
+
+def alike(before: Any, after: Any) -> bool:
+    if type(before) is not TracedTensor or type(after) is not TracedTensor:
+        return type(before) is type(after)
+    return facts(before._meta) == facts(after._meta)
+
+
+def fresh(host: Any, f: Frame, leaves: Sequence[Any], value: Any) -> Any:
+    """What comes out is nothing that went in."""
+    if type(value) is TracedTensor and any(value._storage is leaf._storage for leaf in tensors_of(leaves)):
+        return host.record(f, torch.Tensor.clone, (value,), None)
+    return value
 
 
 # ---- scan and map ---------------------------------------------------------------------------------------------------

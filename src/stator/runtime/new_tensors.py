@@ -49,7 +49,7 @@ def stand_make(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any)
 def stand_copy(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """`copy.deepcopy` of a plain tensor with memory of its own."""
     if len(args) != 2 or kwargs or type(args[0]) is not TracedTensor or type(host.settled(args[1])) is not dict:
-        raise host.refuse("cannot-rebuild", "a copy by other arguments", type="Tensor")
+        raise host.refuse("cannot-rebuild", "a copy by other arguments", function="Tensor.__deepcopy__", type="Tensor")
     traced, memo = args[0], host.settled(args[1])
     key = host.call(f, id, [traced], None)
     if key in memo:
@@ -77,9 +77,18 @@ def check_copy(host: Any, f: Frame, traced: Any) -> None:
     step = 1
     for stride, size in dense:
         if type(size) is not int or (size != 1 and stride != step):
-            raise host.refuse("cannot-rebuild", "a copy of a tensor that is not dense", type="Tensor")
+            raise host.refuse(
+                "cannot-rebuild", "a copy of a tensor that is not dense", function="Tensor.__deepcopy__", type="Tensor"
+            )
         step *= size
     if sharing or attributes or not meta.leaf or traced._stands_for is not torch.Tensor or meta.offset:
-        raise host.refuse("cannot-rebuild", "a copy of a view, or of a tensor with attributes", type="Tensor")
+        raise host.refuse(
+            "cannot-rebuild",
+            "a copy of a view, or of a tensor with attributes",
+            function="Tensor.__deepcopy__",
+            type="Tensor",
+        )
     if meta.requires_grad and read_tensor(host, f, traced, "grad") is not None:
-        raise host.refuse("cannot-rebuild", "a copy of a tensor with a gradient", type="Tensor")
+        raise host.refuse(
+            "cannot-rebuild", "a copy of a tensor with a gradient", function="Tensor.__deepcopy__", type="Tensor"
+        )

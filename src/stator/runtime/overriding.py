@@ -165,6 +165,23 @@ def read_attribute(host: Any, f: Frame, traced: Any, name: str) -> Any:
     return ask(host, f, classes, [getter, tuple(map(host.class_of, classes)), (traced,), {}])
 
 
+def write_attribute(host: Any, f: Frame, traced: Any, name: str, value: Any) -> Any:
+    """The same for an assignment."""
+    cls = traced._stands_for
+    ours, theirs = _frames.type_lookup(cls, name), _frames.type_lookup(torch.Tensor, name)
+    if ours is not theirs:
+        if type(ours) is property and ours.fset is not None:
+            return host.call(f, ours.fset, [traced, value], None)
+        if _frames.type_lookup(type(ours), "__set__") is not UNBOUND:
+            raise host.refuse("tensor-subclass", f"assignment to {name}", type=cls.__qualname__)
+        return NOT_DISPATCHED
+    if not isinstance(theirs, (types.GetSetDescriptorType, property)) or not is_enabled(host, [traced]):
+        return NOT_DISPATCHED
+    setter = getattr(torch.Tensor, name).__set__
+    classes = [] if host.without_classes else asked(host, [traced], None)
+    return ask(host, f, classes, [setter, tuple(map(host.class_of, classes)), (traced, value), {}])
+
+
 # ---- rows -----------------------------------------------------------------------------------------------------------
 
 
@@ -310,7 +327,7 @@ def build(obj: Any, solid: Any, heap: Heap) -> Plan:
     """What the graph returns, in the clothes of the subclass, with the attributes it was given."""
     host = obj._recorder.host
     bare = host.bare.setdefault(id(obj), Bare(obj))
-    fills = tuple(piece(f"{{0}}.{name} = {{1}}", SELF, value) for name, value in vars(obj).items())
+    fills = tuple(piece("{0}({1}, {2}, {3})", Const(setattr), SELF, *item) for item in vars(obj).items())
     return Plan(piece("{0}({1}, {2})", Const(dressed), bare, obj._stands_for), fills, inline=False)
 
 

@@ -11,8 +11,9 @@ from stator._frames import UNBOUND
 from stator.errors import Unsupported
 from stator.frame import Frame, throw
 from stator.guards.check import NO_ATTR
-from stator.runtime.overriding import NOT_DISPATCHED, read_attribute
+from stator.runtime.overriding import NOT_DISPATCHED, read_attribute, write_attribute
 from stator.tensors.signals import OutsideAttribute
+from stator.tensors.subclasses import PLAIN
 
 
 def read_tensor(host: Any, f: Frame, traced: Any, name: str) -> Any:
@@ -54,6 +55,10 @@ def read_outside(host: Any, f: Frame, record: Any, name: str) -> Any:
 
 
 def write_tensor(host: Any, f: Frame, traced: Any, name: str, value: Any) -> None:
+    if traced._stands_for not in PLAIN or host.modes:
+        found = write_attribute(host, f, traced, name, value)
+        if found is not NOT_DISPATCHED:
+            return
     try:
         host.recorder.set_attribute(traced, name, value)
     except OutsideAttribute:

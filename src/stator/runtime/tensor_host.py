@@ -33,7 +33,7 @@ from stator.runtime import function_modes as function_modes  # rows
 from stator.runtime import new_tensors as new_tensors
 from stator.runtime.compiling import is_compiling, not_compiling
 from stator.runtime.optimizers import is_compiling_in
-from stator.runtime.tensor_attributes import read_tensor, write_tensor
+from stator.runtime.tensor_attributes import read_outside, read_tensor, write_tensor
 from stator.shapes.floats import Floats, Reading, TracedFloat, depends_on_data, stage_after
 from stator.shapes.policy import Policy
 from stator.shapes.scalar import TracedBool, TracedInt
@@ -45,7 +45,7 @@ from stator.tensors.inputs import check_input
 from stator.tensors.lowering import ForeignArgument
 from stator.tensors.modes import devices_inside
 from stator.tensors.recorder import Recorder
-from stator.tensors.signals import DataDependent, NotLeaf
+from stator.tensors.signals import DataDependent, NotLeaf, OutsideAttribute
 from stator.tensors.subclasses import PLAIN
 from stator.tensors.traced import TracedTensor
 from stator.world import attributes
@@ -265,6 +265,10 @@ class TensorHost(Host):
             return self.recorder.call(function, tuple(args), kwargs or {})
         except NotLeaf:
             return call_python(self, f, function, list(args), kwargs)
+        except OutsideAttribute as error:
+            if function.__name__ != "__get__" or id(args[0]) not in self.records:
+                raise self.located(error) from None
+            return read_outside(self, f, self.records[id(args[0])], error.name)
         except ForeignArgument as error:
             found = overriding.dispatch(self, f, function, args, kwargs)
             if found is not overriding.NOT_DISPATCHED:

@@ -51,6 +51,7 @@ from stator.tensors.readings import Readings
 from stator.tensors.rows import is_metadata
 from stator.tensors.scalars import ARITHMETIC, Scalars, truth_tensor
 from stator.tensors.signals import DataDependent, HiddenNumber, NotLeaf, UnsupportedOp, describe
+from stator.tensors.subclasses import PLAIN as PLAIN_CLASSES
 from stator.tensors.subclasses import overrides
 from stator.tensors.subgraph import SubGraph, left_its_graph
 from stator.tensors.targets import KINDS, Target, as_operator, safe_name, target_of, unbind
@@ -677,6 +678,8 @@ class Recorder:
         """Whether what the graph writes to inputs can be put back."""
         now = {id(tensor): traced for traced, tensor in self._inputs.by_id.values()}
         before = ((self._inputs.metas[name], now[id(self.tensor(name))]._meta) for name in self.mutated)
+        if any(type(self.tensor(name)) not in PLAIN_CLASSES for name in self.mutated):
+            return False  # copying would be up to the subclass
         return all(can_be_undone(*metas) for metas in before)
 
     def state_effects(self) -> Calls:
