@@ -231,7 +231,13 @@ def powers(x):
 
 
 @pytest.mark.parametrize(
-    "program", [powers, lambda x: np.cbrt(x.numpy().astype("f4")), lambda x: np.sign(x.numpy() * np.float32("nan"))]
+    "program",
+    [
+        powers,
+        lambda x: np.cbrt(x.numpy().astype("f4")),
+        lambda x: np.sign(x.numpy() * np.float32("nan")),
+        lambda x: x.numpy().astype("u1") > -1,
+    ],
 )
 def test_what_tracing_would_get_wrong(program):
     inputs = [(torch.tensor([1, 2]),), (torch.tensor([-1, 2]),)]

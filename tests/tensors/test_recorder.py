@@ -73,7 +73,7 @@ class TestInput:
         assert stands_for(w) is nn.Parameter
         assert is_traced(x)
         assert weakref.ref(x)() is x
-        assert hash(x) == id(x)
+        assert hash(x) == id(x._recorder.real(x))
         assert {x: 1}[x] == 1
 
     @pytest.mark.parametrize(

@@ -403,16 +403,24 @@ def _hidden_error(name: str, leaves: Leaves, args: Any, result: Any) -> str | No
     """Why numpy may raise where torch gives a value, or give another one."""
     if name in DIFFERENT:
         return "torch's numpy gives other values"
-    powers = name in ("operator:pow", "operator:ipow", "numpy:power", "numpy:pow")
-    if powers and type(result) is New and not (result.meta.dtype.is_floating_point or result.meta.dtype.is_complex):
-        exponent = args[1]
-        if type(exponent) is Place or type(exponent) is not int or exponent < 0:
+    if name in POWERS and type(result) is New and not result.meta.dtype.is_floating_point:
+        if result.meta.dtype.is_complex:
+            return "torch's numpy gives other values"
+        if type(args[1]) is not int or args[1] < 0:
             return "an integer to a power that may be negative"
+    ranges = [torch.iinfo(tensor._meta.dtype) for tensor in leaves.tensors if _is_integer(tensor._meta.dtype)]
+    numbers = [arg for arg in args if type(arg) is int]
+    if any(not limits.min <= value <= limits.max for limits in ranges for value in numbers):
+        return "a number beyond the type of the array"
     return None
 
 
-# Of negative numbers, of nan, of infinity.
-DIFFERENT = frozenset({"numpy:cbrt", "numpy:sign", "numpy:modf"})
+def _is_integer(dtype: torch.dtype) -> bool:
+    return not (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)
+
+
+DIFFERENT = frozenset({f"numpy:{name}" for name in ("cbrt", "sign", "modf", "heaviside", "lcm")})  # of nan
+POWERS = frozenset({"operator:pow", "operator:ipow", "numpy:power", "numpy:pow", "numpy:float_power"})
 
 
 def _same(made: Any, result: Any, fakes: list[Any]) -> bool:

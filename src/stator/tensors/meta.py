@@ -67,6 +67,10 @@ class Meta:
         """The same metadata of a tensor that was or was not made in inference mode."""
         return self if self.inference == inference else intern((*self.key[:9], inference))
 
+    def at_start(self) -> Meta:
+        """The same metadata of a tensor that begins where its memory does."""
+        return self if self.key[2] == 0 else intern((*self.key[:2], 0, *self.key[3:]))
+
     def __repr__(self) -> str:
         flags = [name for name in ("requires_grad", "leaf", "conj", "neg", "inference") if getattr(self, name)]
         return f"<Meta {self.dtype}{list(self.size)} stride={self.stride} {self.device} {' '.join(flags)}>"
@@ -112,6 +116,9 @@ class SymbolicMeta(Meta):
 
     def with_inference(self, inference: bool) -> Meta:
         return self if self.inference == inference else intern_symbolic((*self.key[:9], inference), self.symbols)
+
+    def at_start(self) -> Meta:
+        return self if self.key[2] == 0 else intern_symbolic((*self.key[:2], 0, *self.key[3:]), self.symbols)
 
 
 def intern_symbolic(key: tuple[Any, ...], symbols: Any) -> Meta:

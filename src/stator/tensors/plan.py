@@ -60,3 +60,13 @@ class Plan:
     pure: bool  # may be dropped when nobody uses the result
     silent: bool  # nothing to record at all
     bindings: Any = None  # numbers from data that the call makes: symbol -> its place in the result
+
+    def is_anywhere(self) -> bool:
+        """Whether it only makes new tensors with memory of their own: where arguments lie in theirs is all the same."""
+        return not (self.updates or self.mutated or self.bindings) and _is_fresh(self.result)
+
+
+def _is_fresh(result: Any) -> bool:
+    if type(result) is Group:
+        return bool(result.items) and all(map(_is_fresh, result.items))
+    return type(result) is New and result.alias is None and result.view is None

@@ -101,6 +101,14 @@ def _is_symbolic(key: Any) -> bool:
     return kind is SymbolicMeta or kind is Polynomial
 
 
+def _at_start(key: Any) -> Any:
+    """The key of the same call on tensors that begin where their memory does; the same object if they do."""
+    if type(key) is tuple:
+        parts = tuple(map(_at_start, key))
+        return key if all(map(operator.is_, parts, key)) else parts
+    return key.at_start() if isinstance(key, Meta) else key
+
+
 class Recorder:
     """Records torch calls on traced tensors into one graph.
 
@@ -510,6 +518,9 @@ class Recorder:
         symbolic = self.symbols is not None and _is_symbolic(key)
         plans = self.symbols.plans if symbolic and self.symbols is not None else memo.plans
         known: Plan | None = None if target.unique else plans.get(key)
+        start = key if target.unique else _at_start(key)
+        if known is None and start is not key and (there := plans.get(start)) is not None and there.is_anywhere():
+            known = plans[key] = there
         if known is None and counting.counts(target.func, args, kwargs) and (symbols := self.follow()) is not None:
             made = counting.plan(target.func, args, kwargs, symbols, state)
             if made is not None:
@@ -533,6 +544,8 @@ class Recorder:
                 plans[key] = known
             else:
                 memo.add(key, known)
+            if start is not key and known.is_anywhere():
+                plans[start] = known
         return known
 
     def _apply(
