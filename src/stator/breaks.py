@@ -221,6 +221,13 @@ _ROWS = (
         "Do such work outside of the compiled function; with fullgraph=True it is captured all the same.",
     ),
     Break(
+        "large-graph",
+        "a loop that makes a graph very large",
+        "The loop in {function} has put {count} into the graph, which grows with every round. The rounds that come are "
+        "captured by themselves.",
+        "Compile what one round does as a function of its own, and call that in the loop.",
+    ),
+    Break(
         "lazy-module",
         "a module whose parameters do not exist yet",
         "{type} makes its parameters on the first call, so that call runs without being compiled.",

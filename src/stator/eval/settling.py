@@ -205,6 +205,8 @@ def is_iterator(world: Any, value: Any) -> bool:
 def for_iter(f: Frame, target: int) -> Any:
     if not is_iterator(f.world, f.stack[-1]):
         return DECLINED
+    if f.direct:
+        f.world.begins_round(f)
     value = f.world.hollow[id(f.stack[-1])].advance(f, lazily=f.world.lazy)
     if value is END:
         del f.stack[-1]

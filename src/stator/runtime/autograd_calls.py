@@ -79,6 +79,7 @@ def stand_backward(host: Any, f: Frame, function: Any, args: list[Any], kwargs: 
 
 
 def backward(host: Any, f: Frame, given: dict[str, Any]) -> None:
+    host.backwards += 1
     """Gradients of all leaves, added to what they have."""
     recorder = host.recorder
     if given.get("grad_variables") is not None:

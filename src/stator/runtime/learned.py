@@ -6,8 +6,9 @@ tells what a failure teaches.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -20,14 +21,15 @@ from stator.shapes.guesses import Guesses
 from stator.shapes.profile import Name, current, name_of
 
 Lesson = tuple[Path, str, int]  # where, kind, detail
-UNSETTLED = frozenset({EQ, IS, KEYS, LEN})  # checks that an entry can do without
+SIZES = frozenset({KEYS, LEN})  # of containers
+UNSETTLED = SIZES | {EQ, IS}  # checks that an entry can do without
 ITEMS = frozenset({ITEM, KEY, SEQ, KEYAT, ITERAT})
 
 
 class Learned:
     """Lessons of one session, kept for as long as it lives; with a profile also those of earlier processes, by name."""
 
-    def __init__(self, function: Any = None, numbers: bool = False, most_texts: int = 6) -> None:
+    def __init__(self, function: Any = None, numbers: bool = False, most_texts: float = math.inf) -> None:
         self.lessons: set[Lesson] = set()
         self.light: set[Path] = set()  # containers whose contents kept changing: to be read item by item
         self.whole: set[Path] = set()  # containers and iterators that cannot be
@@ -68,9 +70,9 @@ class Learned:
                     self.light.add(at.parent)
                 at = at.parent
 
-    def despair(self, failures: Sequence[Failure]) -> None:
-        """Hardly any entry is left: from now on CPython does what needs a check that keeps failing."""
-        often = Counter((failure.path, failure.check) for failure in failures if failure.check in UNSETTLED)
+    def despair(self, failures: Sequence[Failure], checks: Container[Check]) -> None:
+        """Hardly any entry is left: from now on CPython does what needs one of these checks that keeps failing."""
+        often = Counter((failure.path, failure.check) for failure in failures if failure.check in checks)
         for (path, check), times in often.items():
             if path is not None and 2 * times > len(failures):
                 self.unsettled.add((path, check))

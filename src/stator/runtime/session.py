@@ -25,7 +25,7 @@ from stator.report import events
 from stator.runtime.below import Below
 from stator.runtime.capture import BoundCall, Call, Capture, Entry, ResumedCall, code_of
 from stator.runtime.continuation import Break, Continuation, is_resumed
-from stator.runtime.learned import Learned
+from stator.runtime.learned import SIZES, UNSETTLED, Learned
 from stator.runtime.tail import GoingOn
 from stator.runtime.tracebacks import OWN_FILES
 
@@ -66,6 +66,7 @@ class Cache:
     """The entries of one function, or of one place behind a break."""
 
     ways = 0  # how many entries a call was passed on by
+    despairs_of = UNSETTLED  # checks that CPython makes where they keep failing
     guesses_numbers = False  # arguments that are numbers may vary once something did; not the variables of a frame
 
     def __init__(self, session: Session, function: Any) -> None:
@@ -181,7 +182,7 @@ class Cache:
         if len(self.entries) < options.recompile_limit and self.captures < MOST_CAPTURES * options.recompile_limit:
             self.learned.look(failures)
             if len(self.entries) >= max(options.recompile_limit - LAST_ENTRIES, LAST_ENTRIES):
-                self.learned.despair(failures)
+                self.learned.despair(failures, self.despairs_of)
             for entry in self.entries:
                 self.learned.observe(entry.guards, call.values)
             events.emit("recompile", code=call.code, reasons=reasons)
@@ -401,6 +402,7 @@ class BoundCache(Cache):
 class Session(Cache):
     """The function, its options, and everything compiled for it so far."""
 
+    despairs_of = SIZES  # what the caller gives is worth an entry, or a warning
     guesses_numbers = True
 
     def __init__(self, function: Callable[..., Any], options: Options) -> None:

@@ -28,7 +28,7 @@ from stator.native.rows import STANDINS, passes_on, standin
 from stator.native.standins_control import check_torch, torch_caller
 from stator.native.warn import Registries
 from stator.runtime import asserting as asserting  # rows
-from stator.runtime import assumptions, entering, excluded, hook_handles, marked, overriding, symbolic_host
+from stator.runtime import assumptions, entering, excluded, hook_handles, marked, overriding, symbolic_host, unrolling
 from stator.runtime import function_modes as function_modes  # rows
 from stator.runtime import new_tensors as new_tensors
 from stator.runtime.compiling import is_compiling, not_compiling
@@ -111,6 +111,8 @@ class TensorHost(Host):
         self.recorder.is_overridden = self.is_overridden
         self.array_inputs: list[Any] = []  # outside arrays that are graph inputs: array, path, tensor
         self.cached: dict[Any, Any] = {}  # (id of an lru_cache, key of a call) -> what it holds for the program
+        self.backwards = 0  # how often the program has taken gradients
+        self.unrolled: dict[Any, Any] = {}  # by place: the loop that runs there, and what the graph was when it began
         self.draws: list[Any] = []  # calls that draw random numbers, for the entry function
         self.drawn_arrays: dict[int, tuple[Any, Any]] = {}  # by id of the tensor: which call draws the array
         self.registries = Registries()
@@ -127,6 +129,10 @@ class TensorHost(Host):
             return False
         seen = self.recorder.made or any(isinstance(value, torch.Tensor) for value in self.carried)
         return self.looks >= PATIENCE or not seen
+
+    def begins_round(self, f: Frame) -> None:
+        if not self.patient:
+            unrolling.check(self, f)
 
     def function_enters(self, f: Frame, function: Any) -> bool:
         self.registries.note(f.globals)

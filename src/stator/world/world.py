@@ -103,6 +103,9 @@ class World:
         error.stack = error.stack or tuple(self.stack())
         return error
 
+    def begins_round(self, f: Frame) -> None:
+        """A loop of a frame that a break can go on in asks for the next item."""
+
     def impatient(self) -> bool:
         """Whether a capture that has lasted long should be given up."""
         return not self.patient
