@@ -42,8 +42,13 @@ def stand_setter(host: Host, f: Frame, function: Any, args: list[Any], kwargs: A
 
 @standin(gc.collect)
 def stand_collect(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    """What dies by it dies when CPython calls it; a whole graph has it among the effects."""
+    """What dies by it dies when CPython calls it; a whole graph has it among the effects.
+
+    Objects that only the capture still holds would not exist for CPython, so that their finalizers would never run.
+    """
     if not host.patient:
+        if host.finalizable:
+            raise host.refuse("interpreter-watched", "gc.collect()", function="gc.collect")
         raise host.refuse("native-effect", "gc.collect()", function="gc.collect")
     result = call_python(host, f, function, args, kwargs)
     host.defer(function, args, kwargs)

@@ -439,6 +439,7 @@ class Capture:
         host = self.host
         function, positional, keywords = self.call.enter(host)
         self.machine = Machine(host, first_function(function), self.stop, self.watched)
+        host.finalizable = self.instances
         made = host.inside_types, self.generators, self.instances
         return _frames.capture(self.machine.interpret, Frame, *made, function, positional, keywords)
 
