@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+import stator
 from tests.harness import check
 
 
@@ -65,3 +66,22 @@ def test_nested_tensors_break_with_their_reason() -> None:
     assert caught.value.break_id == "tensor-subclass"
     made = stator.compile(lambda x: x * 2, backend="eager")(nested)
     assert all(torch.equal(part, torch.full_like(part, 2)) for part in made.unbind())
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_encoder_with_padding(backend: str) -> None:
+    """Without gradients torch's encoder makes nested tensors of what is padded, and zeros of the padding."""
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    encoder = torch.nn.TransformerEncoder(layer, 2).eval()
+    compiled = stator.compile(encoder, backend=backend)
+    for length in (5, 6, 7):
+        x, mask = torch.randn(2, length, 8), torch.zeros(2, length, dtype=torch.bool)
+        mask[0, 3:] = True
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x, src_key_padding_mask=mask), encoder(x, src_key_padding_mask=mask))
+        torch.testing.assert_close(compiled(x, src_key_padding_mask=mask), encoder(x, src_key_padding_mask=mask))
+    whole = stator.compile(encoder, backend=backend, fullgraph=True)
+    with torch.no_grad():
+        found = whole(x, src_key_padding_mask=mask)
+        torch.testing.assert_close(found[~mask], encoder(x, src_key_padding_mask=mask)[~mask])

@@ -26,13 +26,16 @@ def is_compiling_in(f: Frame) -> bool:
 
     Optimizers ask in order to keep numbers in tensors, which changes their results, and to leave out checks of devices
     when they are capturable, which a graph may be anywhere. Modules with hooks ask in order to leave out hooks that run
-    even if forward raises.
+    even if forward raises. Encoders ask in order not to look at the mask, which gives other results where it is set:
+    they are told only where a full graph is wanted, which would not exist otherwise.
     """
-    if f.code is torch.nn.Module._call_impl.__code__:
+    if f.code is CALL or (f.code is ENCODER and not f.world.patient):
         return False
     return not is_of_optimizer(f) or f.code.co_name in TOLD or bool(local(f, "capturable"))
 
 
+CALL = torch.nn.Module._call_impl.__code__
+ENCODER = torch.nn.TransformerEncoder.forward.__code__
 TOLD = frozenset({"_accelerator_graph_capture_health_check"})  # about streams of devices
 
 
