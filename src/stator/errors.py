@@ -186,6 +186,7 @@ class ExportError(StatorError):
     def __init__(self, detail: str, location: Location | None = None) -> None:
         super().__init__(detail, location)
         self.detail = detail
+        self.changed: Any = None  # the path of a container that the program changes
         self.stack = (location,) if location is not None else ()
 
     def __str__(self) -> str:

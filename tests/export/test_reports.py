@@ -134,3 +134,40 @@ def test_all_dims_stay_in_the_suggestion():
         stator.export(partly, args, dynamic_shapes={"x": {0: a, 1: Dim.AUTO}, "y": {0: b}})
     better = suggested(raised.value)
     assert better["y"] is None and better["x"][0].__name__ == "a" and better["x"][1] is Dim.AUTO
+
+
+class Notes:
+    def __init__(self):
+        self.values = []
+
+
+def test_lines_of_changed_containers():
+    """Also deep in functions, and of containers that are filled by native code."""
+    notes, table, names = Notes(), {}, {"first"}
+
+    def keep(x):
+        notes.values.append(x)
+        return x
+
+    def appends(x):
+        return keep(x * 2)
+
+    def stores(x):
+        y = x + 1
+        table["last"] = y
+        return y
+
+    def fills(x):
+        y = x + 1
+        names.update(["second", "third"])
+        return y
+
+    for program, line in (
+        (appends, "keep\n    notes.values.append(x)"),
+        (stores, 'stores\n    table["last"] = y'),
+        (fills, 'fills\n    names.update(["second", "third"])'),
+    ):
+        with pytest.raises(stator.ExportError, match="it changes the") as raised:
+            stator.export(program, (torch.ones(3),))
+        assert line in str(raised.value)
+    assert not notes.values and not table and names == {"first"}

@@ -169,14 +169,16 @@ class Machine:
                 return FAILED
         else:
             unit = frame.lasti + 1
+        return run(frame, unit, self.instructions(frame))
+
+    def instructions(self, frame: Frame) -> Any:
+        """The instructions of a frame, as this machine executes them there."""
         ops = self.ops_of(frame.info)
         if self.stop is not None and frame.direct and self.stop.path == frame.path:
-            ops = stopping_ops(ops, self.stop.steps)
-        elif self.watched and frame.direct:
-            ops = watching_ops(ops, self.watched)
-        elif FORCED and frame.direct:
-            ops = forced_ops(ops, frame)
-        return run(frame, unit, ops)
+            return stopping_ops(ops, self.stop.steps)
+        if self.watched and frame.direct:
+            return watching_ops(ops, self.watched)
+        return forced_ops(ops, frame) if FORCED and frame.direct else ops
 
 
 def stopping_ops(ops: list[Op], steps: int) -> list[Op]:

@@ -11,10 +11,12 @@ import torch
 from torch import fx, nn
 
 from stator import _frames
-from stator.errors import Again, StatorError, unsupported
+from stator.errors import Again, ExportError, StatorError, unsupported
+from stator.eval.machine import Machine
 from stator.exporting.dims import Shapes
+from stator.exporting.finding import Found, Seeker
 from stator.exporting.outside import ProgramAssembly, describer
-from stator.exporting.places import Origin, Where
+from stator.exporting.places import Origin, Where, user_place
 from stator.exporting.report import check
 from stator.exporting.symbols import Condition, Named, NamedSymbols
 from stator.graph.module import operation_names
@@ -110,6 +112,7 @@ class ProgramCapture(Capture):
         self.buffers = buffer_dicts(root)
         self.hooks = Hooks()
         self.raised: Exception | None = None
+        self.sought: Path | None = None  # what a program changes, if only the place is wanted
         self.graph: fx.GraphModule
         self.mutated: list[tuple[Path, Any]] = []
         self.conditions: list[Condition] = []
@@ -119,6 +122,13 @@ class ProgramCapture(Capture):
 
     def make_host(self, learned: Learned | None) -> TensorHost:
         return ProgramHost(self.policy, self.shapes, self.root)
+
+    def make_machine(self, root: Any) -> Machine:
+        if self.sought is None:
+            return super().make_machine(root)
+        machine = Seeker(self.host, root, self.stop, self.watched)
+        machine.sought = self.sought
+        return machine
 
     def make_assembly(self) -> Assembly:
         return ProgramAssembly(self.host, self.buffers, self.describe, self.hooks.assign_buffer)
@@ -191,6 +201,10 @@ def capture(call: Call, shapes: Shapes, numbers: set[Path], root: nn.Module | No
                 return ProgramCapture(call, shapes, policy, root, names, learned).captured()
             except Again as again:
                 learned.whole.add(again.path)
+            except ExportError as error:
+                if error.changed is not None:
+                    find_change(error, ProgramCapture(call, shapes, policy, root, names, learned))
+                raise
 
     try:
         return attempt(Named(shapes.leaves, numbers))
@@ -201,6 +215,18 @@ def capture(call: Call, shapes: Shapes, numbers: set[Path], root: nn.Module | No
     attempt(Named([], set()))  # raises it again, if it does with constants
     name = type(raised).__name__
     raise unsupported("symbolic-value", f"with symbolic sizes it raises {name}: {raised}", function=name) from raised
+
+
+def find_change(error: ExportError, capture: ProgramCapture) -> None:
+    """Tells an error the line where the program changes what it must not."""
+    capture.sought = error.changed
+    try:
+        capture.captured()
+    except Found as found:
+        place = user_place(found.origin)
+        error.stack = () if place is None else (place,)
+    except StatorError:  # not this time; the error says what it is about
+        return
 
 
 def first_write(graph: fx.Graph, name: str) -> Any:

@@ -141,7 +141,9 @@ class ProgramAssembly(Assembly):
             kind = type(record.obj).__qualname__
             if isinstance(record.obj, random.Random):
                 raise refusal(DRAWS)
-            raise refusal(f"it changes the {kind} `{self.describe(record.path)}`")
+            refused = refusal(f"it changes the {kind} `{self.describe(record.path)}`")
+            refused.changed = record.path
+            raise refused
 
     def _message(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Once:
         if not is_message(function):

@@ -438,10 +438,13 @@ class Capture:
         """(True, result) or (False, exception) of the call."""
         host = self.host
         function, positional, keywords = self.call.enter(host)
-        self.machine = Machine(host, first_function(function), self.stop, self.watched)
+        self.machine = self.make_machine(first_function(function))
         host.finalizable = self.instances
         made = host.inside_types, self.generators, self.instances
         return _frames.capture(self.machine.interpret, Frame, *made, function, positional, keywords)
+
+    def make_machine(self, root: Any) -> Machine:
+        return Machine(self.host, root, self.stop, self.watched)
 
     def assemble(self, result: Any, going_on: GoingOn | None = None) -> Entry:
         """Graph, effects and result become the entry function; the result may be a Break."""
