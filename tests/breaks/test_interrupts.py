@@ -344,6 +344,7 @@ class Interrupting:
                 raise KeyboardInterrupt
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # where a generator is being closed
 def test_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of many moments of captures on both sides of a break."""
     monkeypatch.setattr("stator.world.world.AUDITING", False)

@@ -50,6 +50,11 @@ def stand_collect(host: Host, f: Frame, function: Any, args: list[Any], kwargs: 
         if host.finalizable:
             raise host.refuse("interpreter-watched", "gc.collect()", function="gc.collect")
         raise host.refuse("native-effect", "gc.collect()", function="gc.collect")
-    result = call_python(host, f, function, args, kwargs)
+    callbacks = gc.callbacks[:]  # whoever wants to know will be told when the effect happens
+    gc.callbacks.clear()
+    try:
+        result = call_python(host, f, function, args, kwargs)
+    finally:
+        gc.callbacks[:0] = callbacks
     host.defer(function, args, kwargs)
     return result
