@@ -177,7 +177,7 @@ def test_hits_while_resetting() -> None:
         time.sleep(0.1)
         stator.reset()
 
-    together([caller(compiled, number, 60) for number in range(THREADS)], reset_sometimes)
+    together([caller(compiled, number, 25) for number in range(THREADS)], reset_sometimes)
 
 
 def counting(calls: list[int]) -> Callable[..., Any]:
