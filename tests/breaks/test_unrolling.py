@@ -54,6 +54,29 @@ def test_short_loops_are_one_graph() -> None:
     assert len(graphs_of_epochs(3)) <= 2
 
 
+def test_loops_that_are_left() -> None:
+    """Their iterators end at once."""
+    log: list[str] = []
+
+    def numbers() -> Any:
+        try:
+            yield from (1, 2, 3)
+        finally:
+            log.append("closed")
+
+    def program(x: Any) -> Any:
+        for number in numbers():
+            x = x + number
+            break
+        log.append("behind")
+        return x
+
+    compiled = stator.compile(program, backend="eager")
+    for _ in range(2):
+        compiled(torch.ones(2))
+    assert log == ["closed", "behind"] * 2
+
+
 def test_many_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unrolling, "MOST_OPERATIONS", 50)
 

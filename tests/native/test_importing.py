@@ -83,3 +83,26 @@ def test_package_that_loads_its_parts_when_asked(tmp_path: Path, fullgraph: bool
     finally:
         for name in ("lazy_package", "lazy_package.part"):
             sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_parts_that_are_looked_for_first(tmp_path: Path, fullgraph: bool) -> None:
+    """What was not there is there from the next call on, which goes another way: that it was missing stays a guard."""
+    folder = tmp_path / "lazy_package"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "part.py").write_text("FACTOR = 3\n")
+    package: Any = importlib.import_module("lazy_package")
+
+    def program(x: Any) -> Any:
+        if not hasattr(package, "part"):
+            importlib.import_module("lazy_package.part")
+            x = x + 1
+        return x * package.part.FACTOR
+
+    try:
+        compiled = stator.compile(program, backend="eager", fullgraph=fullgraph)
+        assert [compiled(torch.ones(1)).item() for _ in range(3)][1:] == [3.0, 3.0]
+    finally:
+        for name in ("lazy_package", "lazy_package.part"):
+            sys.modules.pop(name, None)

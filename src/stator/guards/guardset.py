@@ -69,10 +69,6 @@ class GuardSet:
         known = self._rows[path, check]
         self._rows[path, check] = (path, check, held(key) if check.weak else key, known[3])
 
-    def drop(self, path: Path, check: Check, key: Any) -> None:
-        """Takes a check back."""
-        self._rows.pop((path, check, key) if check.many else (path, check), None)
-
     def distinct(self, paths: Iterable[Path], origin: Any = None) -> None:
         """The values at these paths are pairwise different objects."""
         unique = tuple(dict.fromkeys(paths))

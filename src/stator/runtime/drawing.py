@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from stator.frame import Frame
+from stator.guards.check import IS
 from stator.guards.path import Path
 from stator.native.rows import NAMED_METHODS, OUTSIDE_METHODS
 from stator.runtime.entering import answers_for
@@ -179,6 +180,8 @@ def call_numpy(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any)
     plain = is_array(trial) and trial.flags.c_contiguous and trial.flags.writeable and trial.dtype in DTYPES
     if type(trial) is not float and bounds is None and not plain:
         raise refusal(host, name)
+    if (record := host.records.get(id(function))) is not None:  # all are of one type
+        host.guards.add(record.path, IS, function, host.origin())
     drawn = note(host, owner, NUMPYS if older else BITS, function, given, kwargs)
     return array(host, drawn, trial) if plain else number(host, drawn, bounds)
 

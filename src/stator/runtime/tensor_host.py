@@ -112,7 +112,7 @@ class TensorHost(Host):
         self.array_inputs: list[Any] = []  # outside arrays that are graph inputs: array, path, tensor
         self.cached: dict[Any, Any] = {}  # (id of an lru_cache, key of a call) -> what it holds for the program
         self.backwards = 0  # how often the program has taken gradients
-        self.unrolled: dict[Any, Any] = {}  # by place: the loop that runs there, and what the graph was when it began
+        self.unrolled: dict[Any, Any] = {}  # by place: the address of its iterator, and what there was at first
         self.draws: list[Any] = []  # calls that draw random numbers, for the entry function
         self.drawn_arrays: dict[int, tuple[Any, Any]] = {}  # by id of the tensor: which call draws the array
         self.registries = Registries()

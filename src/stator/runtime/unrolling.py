@@ -12,10 +12,10 @@ MOST_GRADIENTS = 8  # times that a loop calls backward: a whole epoch should not
 
 def check(host: Any, f: Frame) -> None:
     """The loop of a frame begins another round."""
-    iterator, place = f.stack[-1], (f.path, f.lasti)
+    iterator, place = id(f.stack[-1]), (f.path, f.lasti)  # not the object itself, which must end when its loop does
     size = host.recorder.graph._len
-    known, gradients, operations = host.unrolled.get(place, (None, 0, 0))
-    if known is not iterator:
+    known, gradients, operations = host.unrolled.get(place, (0, 0, 0))
+    if known != iterator:
         host.unrolled[place] = iterator, host.backwards, size
     elif host.backwards - gradients >= MOST_GRADIENTS:
         raise refusal(host, f, f"{host.backwards - gradients} calls of backward")

@@ -88,10 +88,11 @@ class Namespace:
         self.world.guards.add(self.path, NO_ATTR if self.by_attribute else NO_KEY, name, self.world.origin())
 
     def look_again(self) -> None:
-        """Names that were not there have come, from a module that loaded itself: that is no effect of the program."""
-        for name in [name for name in self.absent if name in self.real and name not in self.touched]:
-            self.absent.discard(name)
-            self.world.guards.drop(self.path, NO_ATTR if self.by_attribute else NO_KEY, name)
+        """Names that were not there have come, from a module that was loaded: that is no effect of the program.
+
+        The guard stays: the program may have gone another way because of it.
+        """
+        self.absent -= {name for name in self.absent if name in self.real and name not in self.touched}
 
     def path_of(self, name: Any) -> Path:
         return self.path.attr(name) if self.by_attribute and type(name) is str else self.dict_path().entry(name)
