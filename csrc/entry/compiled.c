@@ -24,6 +24,13 @@ typedef struct {
 
 static int eager_only; /* stance "force_eager": every Compiled is its function; guarded by the GIL */
 
+/* A dict whose changes matter to every call: its tag, as it is and as it was, and what is called when they differ. */
+static struct {
+    const uint64_t *tag;
+    uint64_t seen;
+    PyObject *dict, *changed; /* owned */
+} watched = {.tag = &watched.seen};
+
 /* A Python function takes its own references before anything else happens, so it may be lent the loads. */
 static inline bool
 may_borrow(const Program *program, PyObject *function)
@@ -198,12 +205,26 @@ sweep(Compiled *self)
     Py_XDECREF(result);
 }
 
+static bool
+tell_change(void)
+{
+    watched.seen = *watched.tag;
+    PyObject *changed = Py_NewRef(watched.changed); /* it may watch another dict, with another function */
+    PyObject *result = PyObject_CallNoArgs(changed);
+    Py_DECREF(changed);
+    Py_XDECREF(result);
+    return result != NULL;
+}
+
 /* One entry's result, which may be a Tail. */
 PyObject *
 compiled_enter(PyObject *compiled, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     Compiled *self = (Compiled *)compiled;
     PyObject *result;
+    if (__builtin_expect(*watched.tag != watched.seen, 0) && !tell_change()) {
+        return NULL;
+    }
     if (__builtin_expect(eager_only, 0)) {
         return call_function(self, args, nargs, kwnames);
     }
@@ -455,5 +476,22 @@ compiled_set_eager_only(PyObject *Py_UNUSED(module), PyObject *flag)
         return NULL;
     }
     eager_only = value;
+    Py_RETURN_NONE;
+}
+
+PyObject *
+compiled_watch(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 2 || !PyDict_Check(args[0]) || !PyCallable_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "watch(dict, changed) takes a dict and a callable");
+        return NULL;
+    }
+    watched.tag = dict_tag_place(args[0]);
+    watched.seen = *watched.tag;
+    PyObject *dict = watched.dict, *changed = watched.changed;
+    watched.dict = Py_NewRef(args[0]);
+    watched.changed = Py_NewRef(args[1]);
+    Py_XDECREF(dict);
+    Py_XDECREF(changed);
     Py_RETURN_NONE;
 }

@@ -93,6 +93,7 @@ typedef struct {
 extern PyTypeObject Program_Type;
 extern PyTypeObject Compiled_Type;
 PyObject *compiled_set_eager_only(PyObject *module, PyObject *flag);
+PyObject *compiled_watch(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 /* A run's view: where it writes, and the call's arguments. */
 typedef struct {

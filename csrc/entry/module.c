@@ -79,6 +79,7 @@ static PyMethodDef functions[] = {
     {"set_tensor_twin", tensor_set_twin, METH_O, "set_tensor_twin(function): answers TENSOR where C cannot"},
     {"state_words", state_words, METH_NOARGS, "state_words() -> torch's state as bytes, None if it cannot be read in C"},
     {"set_eager_only", compiled_set_eager_only, METH_O, "set_eager_only(flag): every Compiled calls its function, whatever it has compiled"},
+    {"watch", (PyCFunction)(void (*)(void))compiled_watch, METH_FASTCALL, "watch(dict, changed): the next call of a Compiled after the dict changed calls changed() first"},
     {"set_state_twin", state_set_twin, METH_O, "set_state_twin(function): answers STATE where C cannot"},
     {"tail", (PyCFunction)(void (*)(void))tail_new, METH_FASTCALL, "tail(step, state, edges, owner, *carried)"},
     {"set_step_runner", tail_set_runner, METH_O, "set_step_runner(runner)"},

@@ -40,10 +40,16 @@ typedef enum { FIND_FOUND, FIND_ABSENT, FIND_UNSAFE } Find;
 int key_equal(PyObject *stored, PyObject *key);
 
 /* The tag is unique over all dicts and all their states, so an equal tag means the same, unchanged dict. */
+static inline const uint64_t *
+dict_tag_place(PyObject *dict)
+{
+    return &((PyDictObject *)dict)->ma_version_tag;
+}
+
 static inline uint64_t
 dict_tag(PyObject *dict)
 {
-    return ((PyDictObject *)dict)->ma_version_tag;
+    return *dict_tag_place(dict);
 }
 
 static inline Py_ssize_t

@@ -1,6 +1,7 @@
 """Stances: when compiled callables compile, and when they use what is compiled."""
 
 import pickle
+import sys
 import threading
 
 import pytest
@@ -225,3 +226,29 @@ def test_wrong_arguments():
 
     with pytest.raises(stator.InvalidArgument, match="in one go"):
         stator.stance("force_eager")(generator)
+
+
+def test_the_stance_of_torch():
+    step = make()
+    with torch.compiler.set_stance("force_eager"):
+        assert result(step) == EAGER and stances.current() == "force_eager"
+        with stator.stance("eager_on_recompile"):
+            assert result(step) == EAGER and stances.current() == "eager_on_recompile"
+    assert result(step) == COMPILED
+    with torch.compiler.set_stance("fail_on_recompile"):
+        assert result(step) == COMPILED
+        with pytest.raises(stator.RecompileError):
+            step(TWO)
+        with torch.compiler.set_stance("eager_then_compile"):  # not one of ours
+            assert result(step, TWO) == COMPILED
+    assert stances.current() == "default"
+
+
+def test_the_stance_of_torch_when_its_compiler_is_loaded_late(monkeypatch):
+    step = make()
+    with torch.compiler.set_stance("force_eager"), monkeypatch.context() as patch:
+        patch.delitem(sys.modules, stances.TORCH_HOME)
+        assert result(step) == COMPILED
+        patch.undo()
+        assert result(step) == EAGER
+    assert result(step) == COMPILED

@@ -1,9 +1,14 @@
-"""The stance: whether compiled callables may compile, or use what is compiled; one for the whole process."""
+"""The stance: whether compiled callables may compile, or use what is compiled; one for the whole process.
+
+`torch.compiler.set_stance` counts as well, where stator's own stance is the default one. Torch keeps it in a module that
+it loads when it is first needed: `sys.modules` is watched for that module, then the module's namespace for the stance.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any, Literal, get_args
@@ -14,18 +19,45 @@ from stator.errors import InvalidArgument, InvalidOptions, RecompileError
 Stance = Literal["default", "force_eager", "eager_on_recompile", "fail_on_recompile"]
 STANCES: tuple[str, ...] = get_args(Stance)
 
+TORCH_HOME = "torch._dynamo.eval_frame"
+
+_own = "default"
 _current = "default"
 
 
 def current() -> str:
     """The stance of the process."""
+    _settle()
     return _current
 
 
 def _set(name: str) -> None:
+    global _own
+    _own = name
+    _settle()
+
+
+def _settle() -> None:
+    """Stator's own stance, or that of torch; one that torch alone has means nothing here."""
     global _current
-    _current = name
-    _entry.set_eager_only(name == "force_eager")
+    name = _own if _own != "default" else _of_torch()
+    _current = name if name in STANCES else "default"
+    _entry.set_eager_only(_current == "force_eager")
+
+
+def _of_torch() -> str:
+    home = vars(sys.modules.get(TORCH_HOME, sys))
+    return getattr(home.get("_stance"), "stance", "default")
+
+
+def _look_at_torch() -> None:
+    """The next call after something changed there comes here first."""
+    home = sys.modules.get(TORCH_HOME)
+    _entry.watch(sys.modules if home is None else vars(home), _look_at_torch)
+    _settle()
+
+
+_look_at_torch()
 
 
 def may_compile(function: str, reasons: Callable[[], Sequence[str]]) -> bool:
@@ -57,7 +89,7 @@ class stance:
         if name not in STANCES:
             raise InvalidOptions(f"unknown stance {name!r:.60}. Stances are: {', '.join(STANCES)}")
         self.name: str = name
-        self.before = _current
+        self.before = _own
         _set(name)
 
     def __enter__(self) -> None:

@@ -28,7 +28,17 @@ from stator.native.rows import STANDINS, passes_on, standin
 from stator.native.standins_control import check_torch, torch_caller
 from stator.native.warn import Registries
 from stator.runtime import asserting as asserting  # rows
-from stator.runtime import assumptions, entering, excluded, hook_handles, marked, overriding, symbolic_host, unrolling
+from stator.runtime import (
+    assumptions,
+    entering,
+    excluded,
+    hook_handles,
+    marked,
+    overriding,
+    symbolic_host,
+    torch_compiled,
+    unrolling,
+)
 from stator.runtime import function_modes as function_modes  # rows
 from stator.runtime import new_tensors as new_tensors
 from stator.runtime.compiling import is_compiling, not_compiling
@@ -139,7 +149,7 @@ class TensorHost(Host):
         excluded.check(self, function)
         check_torch(self, function)
         super().function_enters(f, function)
-        return entering.replace_body(self, f, function) or marked.replace_body(self, f, function)
+        return any(kind.replace_body(self, f, function) for kind in (entering, torch_compiled, marked))
 
     def guard_type(self, cls: type) -> None:
         if not hook_handles.is_free(self, cls):
@@ -150,6 +160,7 @@ class TensorHost(Host):
             entering.caller_of(function)
             or overriding.constructor(function)
             or excluded.caller_of(function)
+            or torch_compiled.caller_of(function)
             or torch_caller(function)
             or marked.caller_of(function)
         )
