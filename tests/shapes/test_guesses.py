@@ -46,6 +46,27 @@ def test_sizes_in_any_order(order):
     twice(Attention(), calls)
 
 
+class Cache:
+    keys = None
+
+
+def test_a_decoder_with_a_cache_of_its_own():
+    """A prompt, then one token at a time; the length of the cache is that of the prompt at first."""
+    embed = nn.Embedding(9, 8).requires_grad_(False)
+
+    def step(ids, cache):
+        new = embed(ids)
+        cache.keys = new if cache.keys is None else torch.cat([cache.keys, new], 1)
+        return (new @ cache.keys.mT).softmax(2) @ cache.keys
+
+    cache, compiled = Cache(), stator.compile(step, backend="eager", fullgraph=True)
+    expected, before = Cache(), stator.stats()["frames_captured"]
+    for length in (7, 1, 1, 1, 1):
+        ids = torch.randint(9, (2, length))
+        assert torch.equal(compiled(ids, cache), step(ids, expected))
+    assert stator.stats()["frames_captured"] - before == 2
+
+
 @pytest.mark.parametrize("order", ORDERS)
 def test_sizes_without_parameters(order):
     def program(ids, table):

@@ -27,15 +27,18 @@ class Guesses:
         self.active = False  # something changed
         self.wrong: set[Lesson] = set()  # turned out to be constants
         self.sizes: set[int] = set()  # of tensors that changed
+        self.gone: set[int] = set()  # those of them that are others now
         self.owners: set[Path] = set()  # of floats that changed
         self.starts = 0
 
     def note(self, lessons: Iterable[Lesson], before: Any, now: Any) -> None:
         """Takes note of what changed, and how."""
-        for path, kind, _ in lessons:
+        for path, kind, dim in lessons:
             if kind == "size":
                 self.sizes.update(size for size in before.sizes if size is not None)
                 self.sizes.update(now.shape)
+                if before.sizes[dim] is not None:
+                    self.gone.add(before.sizes[dim])
             elif kind == "float" and path.parent is not None:
                 self.owners.add(path.parent)
             self.active = self.active or kind in ("size", "int", "float")
@@ -53,21 +56,23 @@ class Guesses:
         self.starts = MOST_STARTS
         self.learned = frozenset()
         self.sizes.clear()
+        self.gone.clear()
         self.owners.clear()
 
     def dims(self, path: Path, tensor: torch.Tensor) -> frozenset[int]:
-        """The dimensions of a tensor that may vary: all but those known to be constants."""
-        if not self._may_vary(path, tensor):
+        """The dimensions of a tensor that may vary: all, or those that an earlier call gave their size."""
+        if not self.sizes:  # numbers alone do not count: code for fixed sizes is faster
             return NONE
+        if belongs_to_module(path, tensor):
+            return NONE
+        every = self._may_vary(path, tensor)
         return frozenset(
-            dim for dim, size in enumerate(tensor.shape) if size > 1 and (path, "size", dim) not in self.wrong
+            dim
+            for dim, size in enumerate(tensor.shape)
+            if size > 1 and (every or size in self.gone) and (path, "size", dim) not in self.wrong
         )
 
     def _may_vary(self, path: Path, tensor: torch.Tensor) -> bool:
-        if not self.sizes:  # numbers alone do not count: code for fixed sizes is faster
-            return False
-        if belongs_to_module(path, tensor):
-            return False
         if any((path, "size", dim) in self.learned for dim in range(tensor.dim())):
             return True
         if any(step.accessor not in _GIVEN for step in path.chain()) or tensor.requires_grad:
