@@ -82,11 +82,67 @@ def noise(x: Any) -> Any:
     return torch.tensor(added, dtype=torch.float32) * x, np.random.randint(0, 5, size=3)
 
 
-ONE_GRAPH = [permuted, noise, scaled, rolled, returned, cut, repeated, mixed_up, noisy, moved, both]
+def chosen(x: Any) -> Any:
+    return x * random.choice([1, 2, 3]) + random.choice((0.5, 1.5)), random.randrange(2, 20, 3), random.getrandbits(5)
 
 
+def shuffled_indices(x: Any) -> Any:
+    order = list(range(6))
+    random.shuffle(order)
+    return x[order], x[torch.tensor(order[:2])], order
+
+
+def sampled(x: Any) -> Any:
+    places = random.sample(range(6), 3)
+    return x[places], random.choices([1.5, 2.5], k=2), random.choices(range(4), weights=[1, 2, 3, 4])
+
+
+def distributed(x: Any) -> Any:
+    return x * random.gauss(0, 1) + random.normalvariate(1, 2) - random.expovariate(2) * random.triangular(0, 1, 0.5)
+
+
+def seeded_inside(x: Any) -> Any:
+    random.seed(3)
+    np.random.seed(4)
+    return x * random.random() + random.gauss(0, 1) + np.random.rand()
+
+
+def local_generators(x: Any) -> Any:
+    generator, older, own = np.random.default_rng(5), np.random.RandomState(6), random.Random(7)
+    order = np.arange(6)
+    generator.shuffle(order)
+    return x[torch.from_numpy(order)] * generator.random() + torch.from_numpy(older.randn(6)) + own.random()
+
+
+def numpy_scalars(x: Any) -> Any:
+    return x * np.random.choice([1, 2, 3]), np.random.choice([4, 5])
+
+
+ONE_GRAPH = [
+    chosen,
+    shuffled_indices,
+    sampled,
+    distributed,
+    seeded_inside,
+    local_generators,
+    numpy_scalars,
+    permuted,
+    noise,
+    scaled,
+    rolled,
+    returned,
+    cut,
+    repeated,
+    mixed_up,
+    noisy,
+    moved,
+    both,
+]
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
 @pytest.mark.parametrize("program", ONE_GRAPH)
-def test_one_graph(program: Any) -> None:
+def test_one_graph(program: Any, fullgraph: bool) -> None:
     graphs = []
 
     def backend(graph: Any, inputs: Any) -> Any:
@@ -94,11 +150,11 @@ def test_one_graph(program: Any) -> None:
         return graph
 
     expected = results(program)
-    assert results(stator.compile(program, backend=backend)) == expected
+    assert results(stator.compile(program, backend=backend, fullgraph=fullgraph)) == expected
     assert len(graphs) == 1
 
 
-@pytest.mark.parametrize("program", [scaled, cut, mixed_up, moved, permuted, noise])
+@pytest.mark.parametrize("program", [scaled, cut, mixed_up, moved, permuted, noise, chosen, shuffled_indices])
 def test_traced(program: Any) -> None:
     expected = results(program)
     assert results(stator.compile(program, backend="aot_eager")) == expected
@@ -112,18 +168,26 @@ def branching(x: Any) -> Any:
 
 
 def shuffled(x: Any) -> Any:
-    numbers = [1, 2, 3, 4]
-    random.shuffle(numbers)
-    return x * numbers[0] + random.choice(numbers) + random.gauss(0, 1)
+    parts = [x, x + 1, x * 2]
+    random.shuffle(parts)
+    return parts[0] * {"a": 1, "b": 2}[random.choice("ab")] + random.gauss(0, 1)
+
+
+def put_back(x: Any) -> Any:
+    state = random.getstate()
+    first = random.random()
+    random.setstate(state)
+    return x * first + random.random()
 
 
 def failing(x: Any) -> Any:
     """The graph fails on some calls: the numbers are drawn again by CPython."""
     place = random.randrange(4) + np.random.randint(0, 2)
+    x = x + random.gauss(0, 1)
     try:
         return x[torch.tensor([place + 3])]
     except IndexError as error:
-        return str(error), random.random()
+        return str(error), random.random(), random.gauss(0, 1)
 
 
 def invalid(x: Any) -> Any:
@@ -139,10 +203,21 @@ def seeding(x: Any) -> Any:
     return x * random.random() + np.random.rand() + np.random.uniform(0, np.inf if x[0] < 0 else 1.0)
 
 
-@pytest.mark.parametrize("program", [branching, shuffled, failing, invalid, seeding])
+@pytest.mark.parametrize("program", [branching, shuffled, failing, invalid, seeding, put_back])
 def test_with_breaks(program: Any) -> None:
     expected = results(program)
     assert results(stator.compile(program, backend="eager")) == expected
+
+
+def flipped(x: Any) -> Any:
+    return x + 1 if random.random() < 0.5 else x.flip(0)
+
+
+@pytest.mark.parametrize("program", [flipped, shuffled, put_back])
+def test_guarded_state(program: Any) -> None:
+    """A full graph of a program that needs to know the numbers is one for this state of the generator."""
+    expected = results(program)
+    assert results(stator.compile(program, backend="eager", fullgraph=True)) == expected
 
 
 class Augment(torch.nn.Module):
@@ -158,9 +233,11 @@ class Augment(torch.nn.Module):
 
 
 def test_own_generators() -> None:
+    stator.reset()
     module, compiled = Augment(), stator.compile(Augment(), backend="eager", fullgraph=False)
     for _ in range(3):
         torch.testing.assert_close(compiled(torch.ones(3)), module(torch.ones(3)))
+    assert stator.stats()["recompiles"] == 0
 
 
 def test_another_distribution(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -185,7 +185,7 @@ def test_default_dtype_cannot_change_inside():
 
     def program(x, w):
         torch.set_default_dtype(torch.float64)
-        return torch.ones(3)
+        return torch.arange(3) / 2
 
     with pytest.raises(UnsupportedState), Recorder(traces=True):
         program(None, None)

@@ -73,6 +73,23 @@ def gradient(x):
         return (x * x).sum()
 
 
+def factories(x):
+    torch.set_default_dtype(torch.float64)
+    try:
+        y = x + torch.ones(4) + torch.arange(4) + torch.full((4,), 1.5) + torch.linspace(0, 1, 4)
+        return y, torch.tensor([1.5, 2.5]), torch.rand(2), torch.eye(2), x * 1.5, torch.arange(2) + 1
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def quotients(x):
+    torch.set_default_dtype(torch.float64)
+    try:
+        return torch.arange(4) / 2 + x, torch.arange(4) > 0.1
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 PROGRAMS = [attention, left_open, precision, autograd_helpers, in_float64, on_a_device, raises]
 
 
@@ -81,6 +98,32 @@ def restored():
     yield
     torch.use_deterministic_algorithms(False)
     torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize(("program", "graphs"), [(in_float64, 1), (factories, 1), (quotients, 2)])
+def test_default_dtype_of_traces(program, graphs):
+    """Factories are told the dtype; what else looks at the default is a break."""
+    stator.reset()
+    compiled, x = stator.compile(program, backend="aot_eager"), torch.arange(16.0).reshape(4, 4)
+    for _ in range(2):
+        torch.manual_seed(0)
+        expected = str(program(x))
+        torch.manual_seed(0)
+        assert str(compiled(x)) == expected
+    assert stator.stats()["graphs"] == graphs
+
+
+def test_traces_under_another_default():
+    """Inductor would take float32 for random numbers."""
+    torch.set_default_dtype(torch.float64)
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph.code)
+        return graph.forward
+
+    stator.compile(lambda x: x + torch.rand(4), backend=backend)(torch.ones(4))
+    assert "dtype = torch.float64" in graphs[0]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)

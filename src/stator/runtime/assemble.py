@@ -136,7 +136,7 @@ class Assembly:
             self.float(number)
             return self.scalars.setdefault(id(value), (f"s{len(self.scalars)}", value.dtype, number))[0]
         if id(value) in self.host.drawn_arrays:
-            return self.drawn(self.host.drawn_arrays[id(value)][1])
+            return self.drawn(self.host.drawn_arrays[id(value)].drawn)
         return self.load(self.host.records[id(value)].path)
 
     def number(self, symbol: Any) -> str:
@@ -213,9 +213,9 @@ class Assembly:
             given = "".join(f", {value!r}" for value in draw.args)
             given += "".join(f", {name}={value!r}" for name, value in draw.kwargs.items())
             emitter.raw(f"d{place} = {emitter.constant(draw.method)}({self.load(draw.path)}{given})")
-        for _, drawn in self.host.drawn_arrays.values():
+        for _, drawn, convert in self.host.drawn_arrays.values():
             name = self.drawn(drawn)
-            emitter.raw(f"{name} = {emitter.constant(torch.from_numpy)}({name})")
+            emitter.raw(f"{name} = {emitter.constant(convert)}({name})")
 
     def is_risky(self) -> bool:
         """Whether numbers are calculated before the graph runs, which may raise."""

@@ -62,6 +62,7 @@ from stator.runtime import (  # noqa: F401 - rows
     drawing,
     flex_attention,
     hook_handles,
+    numpy_drawing,
     random_state,
     scripted,
     tensor_hooks,
@@ -312,6 +313,7 @@ class Capture:
             self.host.varying = learned
             self.host.guards.unsettled = learned.unsettled
             self.host.patient = False
+        self.host.draws_numbers = unbacked or not options.fullgraph
         self.host.recorder.no_leaves = NewLeaf in watched
         self.host.light_paths, self.host.whole_paths = learned.light, learned.whole
         self.host.locks_break = not locks.LOCK_TYPES.isdisjoint(watched)

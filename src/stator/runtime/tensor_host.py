@@ -124,7 +124,7 @@ class TensorHost(Host):
         self.backwards = 0  # how often the program has taken gradients
         self.unrolled: dict[Any, Any] = {}  # by place: the address of its iterator, and what there was at first
         self.draws: list[Any] = []  # calls that draw random numbers, for the entry function
-        self.drawn_arrays: dict[int, tuple[Any, Any]] = {}  # by id of the tensor: which call draws the array
+        self.drawn_arrays: dict[int, Any] = {}  # by id of the tensor: which call draws the array
         self.registries = Registries()
         self.regions = Regions(self.seen)
         marked.notice_substitutes()

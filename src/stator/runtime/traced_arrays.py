@@ -101,6 +101,11 @@ def operate(host: Any, f: Frame, function: Any, args: tuple[Any, ...]) -> Any:
     if function is operator.getitem and type(args[0]) is not TracedArray:
         return use_as_index(host, f, args)
     if holds(list(args), (TracedTensor,)):
+        if function in WITH_TENSORS and all(type(arg) is TracedTensor or is_number(arg) for arg in args):
+            numbers = [
+                host.record(f, torch.Tensor.item, (arg._tensor,), None) if is_number(arg) else arg for arg in args
+            ]
+            return host.record(f, function, numbers, None)
         raise host.refuse("tensor-numpy", "an array with a tensor", function=f"operator.{function.__name__}")
     written: tuple[Any, ...] = ()
     if function in WRITING_OPERATORS:
@@ -124,6 +129,17 @@ def use_as_index(host: Any, f: Frame, args: tuple[Any, ...]) -> Any:
         return record(host, f, "operator:getitem", args)
     raise host.refuse("data-dependent-value", "an index from an array", function="ndarray.__index__")
 
+
+def is_number(value: Any) -> bool:
+    """Whether torch takes a value of numpy as a number."""
+    return type(value) is TracedArray and value.is_scalar and value._tensor._meta.dtype in (torch.int64, torch.float64)
+
+
+def number_of(host: Any, f: Frame, array: TracedArray) -> Any:
+    return host.record(f, torch.Tensor.item, (array._tensor,), None)
+
+
+WITH_TENSORS = frozenset({operator.add, operator.sub, operator.mul, operator.truediv})
 
 PLAIN = {getattr(operator, f"i{name}"): getattr(operator, name) for name in (
     "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "lshift", "rshift", "xor",

@@ -29,7 +29,14 @@ def needs_data(index: Any, tensor: Any) -> bool:
         if any(map(_is_from_data, (index.start, index.stop, index.step))):
             return True
         return _is_from_end(index.start) and any(map(_is_from_data, tensor._meta.size))
-    return type(index) is TracedInt or is_index(index)
+    return type(index) is TracedInt or is_index(index) or is_list(index)
+
+
+def is_list(index: Any) -> bool:
+    """Whether an index is a list of ints, some of which only data tells."""
+    if type(index) is not list or not index or not all(type(part) in (int, TracedInt) for part in index):
+        return False
+    return any(map(_is_from_data, index))
 
 
 def _is_from_data(part: Any) -> bool:
@@ -114,6 +121,9 @@ def put(recorder: Recorder, tensor: TracedTensor, index: Any, value: Any) -> Non
 def _view(recorder: Recorder, tensor: TracedTensor, index: Any) -> tuple[TracedTensor, tuple[Any, ...]]:
     """What ints, slices and new dimensions make of the tensor, and the index of tensors that is left."""
     parts = index if type(index) is tuple else (index,)
+    if any(map(is_list, parts)):
+        kwargs = {"device": tensor._meta.device}
+        parts = tuple(recorder.call(torch.tensor, (part,), kwargs) if is_list(part) else part for part in parts)
     used = sum(_dims(part) for part in parts)
     rest: list[Any] = []
     dim = 0

@@ -21,7 +21,7 @@ from stator.shapes.polynomial import Polynomial
 from stator.shapes.scalar import TracedBool, number
 from stator.shapes.scalar_forms import takes_floats, tensorised, with_tensor
 from stator.shapes.symbols import Comparison, Symbols, is_long
-from stator.tensors import attributes, bindings, counting, data, finish, indexing, inputs, randomness
+from stator.tensors import attributes, bindings, counting, data, default_type, finish, indexing, inputs, randomness
 from stator.tensors import data_dependent as data_dependent  # registers its rows
 from stator.tensors import gradients as gradients
 from stator.tensors import triangles as triangles
@@ -107,6 +107,9 @@ def _at_start(key: Any) -> Any:
         parts = tuple(map(_at_start, key))
         return key if all(map(operator.is_, parts, key)) else parts
     return key.at_start() if isinstance(key, Meta) else key
+
+
+USUAL = {torch.float32}  # the default dtype
 
 
 class Recorder:
@@ -500,6 +503,10 @@ class Recorder:
             plan = self._plan(target, args, kwargs, found, key, state)
         if generator is not None:
             named_nodes = {**named_nodes, "generator": generator}
+        if self.traces and {state.dtype, self.state.start.dtype} != USUAL:
+            explicit = default_type.made_explicit(target, plan, found, (args, kwargs))
+            if explicit is not None:  # so the graph does not look at the default, nor does Inductor
+                named_nodes, state = {**named_nodes, **explicit}, state._replace(dtype=self.state.start.dtype)
         made = self._apply(target, plan, state, tuple(nodes), named_nodes, found)
         if target.func in ARITHMETIC and type(made) is TracedTensor:
             self.scalars.note(target.func, args, made)

@@ -303,7 +303,14 @@ def read_native(world: World, f: Frame, obj: Any, name: str) -> Any:
         world.notice_builtin(value)
     if type(value) in world.harmless:
         return value
+    if type(value) is Method and value.__self__ is obj and is_fixed(type(obj), name, value.__func__):
+        return value
     return world.enter(value, record.path.get(name))
+
+
+def is_fixed(cls: type, name: str, function: Any) -> bool:
+    """Whether a method is one that a class made in C has for ever: Cython makes such."""
+    return not _frames.is_heap_type(cls) and _frames.type_lookup(cls, name) is function
 
 
 def read_super(world: World, f: Frame, obj: Any, name: str) -> Any:

@@ -295,12 +295,15 @@ VALUES: dict[type, Any] = {
 
 
 def enter_random(world: World, obj: Any, path: Path) -> Any:
-    """A random generator: a copy in the same state, which is guarded; its final state is put back."""
+    """A random generator: what it draws is drawn on every call.
+
+    Where that does not do, a full graph has a copy in the same state, which is guarded; its final state is put back.
+    """
     cls = type(obj)
-    if not world.patient:  # it is in another state on every call
-        if cls is not random.Random:
-            raise unsupported("native-impure", "the next random number", function="random")
+    if world.draws_numbers and cls is random.Random:
         return enter_instance(world, obj, path)
+    if not world.patient:  # it is in another state on every call
+        raise unsupported("native-impure", "the next random number", function="random")
     world.guards.add(path, TYPE_IS, cls, world.origin())
     if _frames.is_heap_type(cls):
         world.type_info(cls)

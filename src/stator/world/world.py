@@ -66,6 +66,7 @@ class World:
         self.rounds = 0  # of loops, and frames started, since the machine last looked
         self.looks = 0  # how often it did
         self.patient = True  # whether a capture may last for as long as the program does
+        self.draws_numbers = False  # whether random numbers are those of each call, not of the state they come from
         self.breakable = 0  # instructions counted by eval/forced.py
         self.hollow: dict[int, Hollow] = {}  # by identity of the inner object
         self.beneath: dict[int, tuple[Any, Path, Any]] = {}  # what hollow iterators go over: (object, path, which)
