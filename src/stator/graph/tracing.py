@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -48,11 +49,22 @@ def static_mode(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
 def compiling(inputs: Sequence[Any], fake_mode: Any = None) -> Iterator[TracingContext]:
     """Runs a backend in a tracing context, without torch-function modes of ours in the way."""
     context = LazyContext(inputs, fake_mode)
-    with tracing(context):
+    with tracing(context), _without_anomalies(inputs):
         try:
             yield context
         finally:
             context.forget_inputs()
+
+
+@contextmanager
+def _without_anomalies(inputs: Sequence[Any]) -> Iterator[None]:
+    """AOTAutograd traces backward in anomaly mode: what fails there warns, and stator captures in another way then."""
+    if not any(isinstance(value, torch.Tensor) and value.requires_grad for value in inputs):
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Error detected in ")
+        yield
 
 
 @contextmanager

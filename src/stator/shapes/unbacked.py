@@ -50,10 +50,15 @@ def answer(env: Any, condition: Any) -> bool | None:
 def usually(env: Any, condition: Any) -> bool | None:
     """What holds for all numbers but 0 and 1, as far as some small, large and different ones tell; None if it depends.
 
-    Code that is right for any size is right for these two as well.
+    Code that is right for any size is right for these two as well. What strides are multiples of, `max(1, size)`, is
+    such a number by itself.
     """
     import sympy  # heavy
+    from torch.utils._sympy.functions import Max
 
+    extents = sorted((part for part in condition.atoms(Max) if sympy.S.One in part.args), key=str)
+    picks = [sympy.Dummy(f"extent{i}", integer=True, positive=True) for i in range(len(extents))]
+    condition = condition.xreplace(dict(zip(extents, picks, strict=True)))
     symbols = sorted(condition.free_symbols, key=str)
     found = set()
     for pick in _PICKS:
@@ -66,7 +71,9 @@ def _within(env: Any, symbol: Any, number: int) -> int:
     """The number of a range that is closest; a symbol with a value has that."""
     if symbol in env.backed_var_to_val:
         return int(env.backed_var_to_val[symbol])
-    bounds = env.var_to_range[symbol]
+    bounds = env.var_to_range.get(symbol)
+    if bounds is None:  # no symbol of torch
+        return number
     if bounds.upper.is_Integer:
         number = min(number, int(bounds.upper))
     return max(number, int(bounds.lower)) if bounds.lower.is_Integer else number
@@ -80,7 +87,7 @@ _PICKS: list[Any] = [
     lambda env, symbol, i: _within(env, symbol, _HUGE - 5 * i),
     lambda env, symbol, i: _within(env, symbol, 7 if i % 2 else _HUGE),
     lambda env, symbol, i: _within(env, symbol, _HUGE if i % 2 else 7),
-    lambda env, symbol, i: guess(env, symbol),
+    lambda env, symbol, i: guess(env, symbol) if symbol in env.var_to_range else FIRST_GUESS + i,
 ]
 
 

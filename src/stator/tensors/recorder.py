@@ -50,13 +50,13 @@ from stator.tensors.planning import plan_of
 from stator.tensors.readings import Readings
 from stator.tensors.rows import is_metadata
 from stator.tensors.scalars import ARITHMETIC, Scalars, truth_tensor
-from stator.tensors.signals import DataDependent, HiddenNumber, NotLeaf, UnsupportedOp, describe
+from stator.tensors.signals import DataDependent, HiddenNumber, NotLeaf, OpFailed, UnsupportedOp, describe
 from stator.tensors.subclasses import PLAIN as PLAIN_CLASSES
 from stator.tensors.subclasses import overrides
 from stator.tensors.subgraph import SubGraph, left_its_graph
 from stator.tensors.targets import KINDS, Target, as_operator, safe_name, target_of, unbind
 from stator.tensors.traceable import traceable
-from stator.tensors.traced import Storage, TracedTensor, current, make, make_view
+from stator.tensors.traced import LEAF_VIEW, Storage, TracedTensor, current, make, make_view, views_leaf
 from stator.tensors.undoing import Failures, can_be_undone
 
 Location = Callable[[], Any]
@@ -573,6 +573,8 @@ class Recorder:
         for index in plan.mutated:
             if reason := tensors[index]._storage.fixed:
                 raise UnsupportedOp(describe(target.func), reason, "tensor-metadata")
+            if views_leaf(tensors[index]) and torch.is_grad_enabled():
+                raise OpFailed(RuntimeError(LEAF_VIEW), describe(target.func))
         if state != self.state.now:
             self.state.go_to(state)
         if self.sub is not None:

@@ -113,6 +113,17 @@ def join(family: Family, traced: TracedTensor) -> None:
     traced._family = family
 
 
+def views_leaf(traced: TracedTensor) -> bool:
+    """Whether a tensor is a differentiable view of a leaf that needs a gradient: autograd lets nobody write to it."""
+    if not traced._family or not traced._meta.requires_grad:
+        return False
+    base = traced._family[0]()
+    return base is not None and base is not traced and base._meta.requires_grad and base._meta.leaf
+
+
+LEAF_VIEW = "a view of a leaf Variable that requires grad is being used in an in-place operation."
+
+
 def stands_for(traced: TracedTensor) -> type:
     """The class of the tensor that `traced` stands for: what `type(x)` answers."""
     return traced._stands_for

@@ -80,17 +80,23 @@ def list_of(recorder: Recorder, traced: TracedTensor) -> Any:
     static = all(type(size) is int for size in sizes)
     if recorder.follow() is None or not static or math.prod(sizes) > MOST_NUMBERS:
         raise DataDependent("Tensor.tolist")
-    if sizes[0] is not traced._meta.size[0]:
-        recorder.symbols.assume(traced._meta.size[0] == sizes[0])  # type: ignore[union-attr]
+    whole = traced._meta.size[0]
+    if type(whole) is TracedInt and whole.symbols.is_unbacked(whole):
+        whole.symbols.assume(whole == sizes[0])
         traced = recorder.call(torch.Tensor.narrow, (traced, 0, 0, sizes[0]))
     return [list_of(recorder, row) for row in recorder.call(torch.Tensor.unbind, (traced, 0))]
 
 
 def _least(recorder: Recorder, size: Any) -> Any:
-    """A size that only data tells but has a least value, as of `bincount(x, minlength=n)`, is assumed to have that."""
+    """A size that only data tells but has a least value, as of `bincount(x, minlength=n)`, is assumed to have that.
+
+    One that this call tells is a constant from now on: there is a number for each element.
+    """
     symbols = recorder.symbols
-    if type(size) is not TracedInt or symbols is None or not symbols.unbacked or not symbols.is_unbacked(size):
+    if type(size) is not TracedInt or symbols is None or not symbols.unbacked:
         return size
+    if not symbols.is_unbacked(size):
+        return size.decay()
     least = symbols.env.bound_sympy(size.expr).lower
     return int(least) if least.is_Integer and least >= 1 else size
 
