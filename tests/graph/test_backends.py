@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import types
+import warnings
 
 import pytest
 import torch
@@ -222,3 +223,27 @@ def test_modules_with_members_run_themselves():
 
     module, inputs = capture()
     assert compile_graph(module, inputs, backend)(*inputs)[2] == 1
+
+
+def test_warnings_of_a_failing_backend_are_not_told(recwarn):
+    def fails(graph, inputs):
+        warnings.warn("in the middle", stacklevel=1)
+        raise ValueError("no")
+
+    with pytest.raises(BackendError):
+        compile_graph(*capture(), fails)
+    assert not recwarn.list
+
+
+def test_warnings_of_a_backend_are_told_but_never_raised(caplog):
+    def warns(graph, inputs):
+        warnings.warn("that is slow", stacklevel=1)
+        return graph
+
+    module, inputs = capture()
+    with pytest.warns(UserWarning, match="that is slow"):
+        compile_graph(module, inputs, warns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(compile_graph(module, inputs, warns)(*inputs)) == 2
+    assert "that is slow" in caplog.text

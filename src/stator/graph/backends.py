@@ -14,6 +14,7 @@ from torch import fx
 
 from stator.errors import BackendError, InvalidBackend, InvalidOptions
 from stator.graph import module
+from stator.graph.heard import told_afterwards
 from stator.graph.tracing import compiling, without_onednn
 from stator.report import events
 
@@ -168,7 +169,7 @@ def _compile_graph(
     if function in _CONFIGURED:
         settings["dynamic"] = dynamic
     try:
-        with compiling(inputs, fake_mode), without_onednn(graph):
+        with told_afterwards(), compiling(inputs, fake_mode), without_onednn(graph):
             compiled = function(graph, inputs, **settings)
     except (InvalidBackend, InvalidOptions):
         raise
