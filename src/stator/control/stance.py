@@ -1,7 +1,7 @@
 """The stance: whether compiled callables may compile, or use what is compiled; one for the whole process.
 
-`torch.compiler.set_stance` counts as well, where stator's own stance is the default one. Torch keeps it in a module that
-it loads when it is first needed: `sys.modules` is watched for that module, then the module's namespace for the stance.
+`torch.compiler.set_stance` counts as well, where stator's own stance is the default one. Torch keeps it in a module
+that it loads when it is first needed: `sys.modules` is watched for that module, then its namespace for the stance.
 """
 
 from __future__ import annotations
