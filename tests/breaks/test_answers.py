@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ import stator
 from stator.eval import forced
 from tests.harness import check
 
+pytestmark = pytest.mark.usefixtures("unforced")
 PROGRAMS: list[Callable[..., Any]] = []
 X = torch.arange(6.0).reshape(2, 3)
 
@@ -19,13 +20,6 @@ X = torch.arange(6.0).reshape(2, 3)
 def program(fn: Callable[..., Any]) -> Callable[..., Any]:
     PROGRAMS.append(fn)
     return fn
-
-
-@pytest.fixture(autouse=True)
-def unforced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("stator.world.world.AUDITING", False)
-    yield
-    forced.force(None)
 
 
 def run(fn: Any) -> Any:

@@ -20,6 +20,7 @@ import stator
 from stator import _frames
 from stator.eval import forced
 
+pytestmark = pytest.mark.usefixtures("unforced")
 FOUND: list[Callable[[], Any]] = []
 LOCK = threading.Lock()
 SETTINGS = [None, "1", "3", "7", "11", "all"]
@@ -28,13 +29,6 @@ SETTINGS = [None, "1", "3", "7", "11", "all"]
 def found(fn: Callable[[], Any]) -> Callable[[], Any]:
     FOUND.append(fn)
     return fn
-
-
-@pytest.fixture(autouse=True)
-def unforced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("stator.world.world.AUDITING", False)
-    yield
-    forced.force(None)
 
 
 @found
