@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,15 +11,9 @@ from stator.eval import forced
 from tests.breaks.programs import PROGRAMS
 from tests.harness import check
 
+pytestmark = pytest.mark.usefixtures("unforced")
 NAMED = [pytest.param(fn, args, id=fn.__name__) for fn, args in PROGRAMS]
 MOST = 150
-
-
-@pytest.fixture(autouse=True)
-def unforced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("stator.world.world.AUDITING", False)  # it looks at every object, in thousands of captures
-    yield
-    forced.force(None)
 
 
 def run(fn: Any, args: Any) -> Any:
