@@ -89,8 +89,20 @@ def made_inside(m: Any, x: Any) -> Any:
     return y, t * m.w, t
 
 
+def frozen_for_a_while(m: Any, x: Any) -> Any:
+    m.w.data = m.w.data * 2
+    m.w.requires_grad_(False)
+    y = m.w * x
+    m.w.requires_grad_(True)
+    m.plain.data = m.plain.data + 1
+    m.plain.requires_grad_()
+    z = m.plain * x
+    m.plain.requires_grad_(False)
+    return y, z, m.w * x
+
+
 PROGRAMS = [write_after, write_to_the_source, write_without_grad, twice, shared_by_parameters, part_of_another, plain,
-            made_inside]  # fmt: skip
+            made_inside, frozen_for_a_while]  # fmt: skip
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

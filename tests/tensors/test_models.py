@@ -161,9 +161,9 @@ def test_repeated_layers_are_propagated_once_and_cheap():
     assert once < 40
     best = float("inf")
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.process_time()
         captured = record_module(model, ids())
-        best = min(best, time.perf_counter() - started)
+        best = min(best, time.process_time() - started)
     assert memo.misses == once
     count = len(captured.targets)
     assert count > 300

@@ -1,4 +1,4 @@
-"""Operations that write into their first tensor, where autograd is not involved."""
+"""Operations that write into their first tensor, where autograd is not involved or has nothing to change."""
 
 from __future__ import annotations
 
@@ -75,11 +75,13 @@ def _index_add(target: Meta, dim: int, index: Meta, source: Meta) -> Written:
 
 
 def _setitem(target: Meta, index: Any, value: Any) -> Written:
-    """Positions and slices, or one tensor of positions."""
-    need(is_meta(target) and is_dense(target) and not target.requires_grad)
+    """Positions and slices, or one tensor of positions; what is part of a history already stays so."""
+    need(is_meta(target) and is_dense(target))
+    recorded = target.requires_grad and not target.leaf
+    need(recorded or not target.requires_grad)
     parts = index if type(index) is tuple else (index,)
     if len(parts) == 1 and is_meta(parts[0]):
-        need(parts[0].dtype is torch.int64 and parts[0].size and target.size and is_row_major(target))
+        need(not recorded and parts[0].dtype is torch.int64 and parts[0].size and target.size and is_row_major(target))
         need(not is_meta(value) or value.dtype is target.dtype)
         size = (*parts[0].size, *target.size[1:])
     else:
@@ -88,12 +90,12 @@ def _setitem(target: Meta, index: Any, value: Any) -> Written:
         size = tuple(target.size) if place is SAME else place.size
         need(place is SAME or type(place) is View)
     if is_meta(value):
-        need(not value.requires_grad and len(value.size) <= len(size))
+        need((recorded or not value.requires_grad) and len(value.size) <= len(size))
         need(broadcast([size, value.size]) == tuple(size))
     else:
         need(is_number(value))
         _fits_type(target, value)
-    return Written(nothing=True)
+    return Written(nothing=True, recorded=recorded)
 
 
 _T = torch.Tensor

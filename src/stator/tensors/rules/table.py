@@ -93,9 +93,10 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The first tensor, with other data; autograd is not involved."""
+    """The first tensor, with other data; autograd is not involved, unless the tensor is part of a history already."""
 
     nothing: bool = False  # the call returns None
+    recorded: bool = False  # it is, and stays so
 
 
 SAME = Same(0)  # the very object that came in first
@@ -202,7 +203,7 @@ def _plan(
         return Plan(made, None, (), (), True, True)
     need(tensors)
     if kind is Written:
-        need(not grad and len(set(map(id, tensors))) == len(tensors))
+        need((made.recorded or not grad) and len(set(map(id, tensors))) == len(tensors))
         return Plan(Constant(None) if made.nothing else SAME, None, (), (0,), False, False)
     first = tensors[0]._meta
     if kind is View:

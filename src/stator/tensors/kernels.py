@@ -1,0 +1,52 @@
+"""Kernels that some types lack: fake tensors do not know, so a call of such types is tried for real on small zeros."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from stator.shapes.unbacked import guessed
+
+MOST = 2**16  # elements of all tensors of a call that is tried
+USUAL = (frozenset({torch.float32}), frozenset({torch.float64}))  # kernels have these, if nothing else comes along
+# What is not about types follows from the zeros, or fake tensors say it themselves.
+_OF_TYPES = re.compile(r"not implemented for|type|integral|floating|complex|bool|\blong\b|kernel", re.IGNORECASE)
+
+
+def try_kernel(func: Any, args: Any, kwargs: Any, made: Any) -> None:
+    """Raises what the CPU says of the types of the arguments, if it can be known cheaply."""
+    tensors = [*_tensors(args), *_tensors(kwargs.values())]
+    if not tensors or frozenset(tensor.dtype for tensor in tensors) in USUAL:
+        return
+    sizes = [[guessed(size) for size in tensor.shape] for tensor in (*tensors, *_tensors((made,)))]
+    plain = all(tensor.device.type == "cpu" and tensor.layout is torch.strided for tensor in tensors)
+    if not plain or sum(torch.Size(size).numel() for size in sizes) > MOST:
+        return
+    real = {id(tensor): torch.zeros(size, dtype=tensor.dtype) for tensor, size in zip(tensors, sizes, strict=False)}
+    with torch._C._DisablePythonDispatcher():
+        try:
+            func(*_with(real, tuple(args)), **{name: _with(real, value) for name, value in kwargs.items()})
+        except (RuntimeError, TypeError, IndexError) as error:
+            if _OF_TYPES.search(str(error)):
+                raise
+
+
+def _tensors(values: Iterable[Any]) -> Iterable[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
+
+
+def _with(real: dict[int, torch.Tensor], value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)(_with(real, part) for part in value) if type(value) in (list, tuple) else value
+    if isinstance(value, torch.SymInt):
+        return guessed(value)
+    if isinstance(value, (torch.SymFloat, torch.SymBool)):
+        return value.node.hint
+    return real.get(id(value), value)

@@ -1,0 +1,71 @@
+"""What kernels say of types that fake tensors accept, and writes into a history that need no fake tensors."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from stator.tensors import planning
+from tests.harness import check
+from tests.tensors.capturing import record
+
+W = torch.randn(4, 4)
+BROKEN = dict(fullgraph=False, expect_graphs=None, expect_breaks=None)
+
+REFUSED = {
+    "mm": lambda x: x @ W.double(),
+    "linear": lambda x: F.linear(x, W, W[0].double()),
+    "layer_norm": lambda x: F.layer_norm(x, (4,), W[0].double()),
+    "sub": lambda x: x - (x > 0),
+    "var": lambda x: x.long().var(),
+    "maximum": lambda x: torch.maximum(x, x.to(torch.complex64)),
+    "mul_": lambda x: x.long().mul_(x),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_error_about_types_is_raised_where_the_program_expects_it(name):
+    refused = REFUSED[name]
+
+    def program(x):
+        try:
+            return refused(x)
+        except RuntimeError as error:
+            return x * 2, str(error)
+
+    check(program, torch.randn(4, 4), **BROKEN)
+    check(program, torch.randn(4, 4), **BROKEN, dynamic=True)
+
+
+def test_types_that_a_kernel_takes_are_captured_whole():
+    def program(x, index):
+        return x[index].half() + x.long() * index[:, None], torch.where(x > 0, x.double(), 0)
+
+    check(program, torch.randn(3, 4), torch.tensor([0, 1, 0]))
+
+
+def test_writes_into_a_history_ask_once(monkeypatch):
+    asked = []
+    propagate = planning.propagate
+    monkeypatch.setattr(planning, "propagate", lambda func, *rest: asked.append(func) or propagate(func, *rest))
+
+    def program(x, w):
+        out = torch.zeros(20, 3)
+        for t in range(20):
+            out[t] = w * t
+        return out
+
+    record(program, {"x": torch.ones(3), "w": torch.nn.Parameter(torch.ones(3))})
+    assert len(asked) <= 1
+
+
+def test_rows_of_a_result_written_one_by_one():
+    def program(x, w):
+        out = x.new_zeros(x.shape[0], 5, 3)
+        for t in range(5):
+            out[:, t] = torch.tanh(x[:, t] * w)
+            out[0, t] = t
+        return out
+
+    w = torch.nn.Parameter(torch.randn(3))
+    check(program, torch.randn(2, 5, 3), w, backward=True)
+    check(program, torch.randn(2, 5, 3), w, backward=True, dynamic=True)
