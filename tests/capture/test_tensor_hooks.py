@@ -106,8 +106,51 @@ def looks(x):
     return x.sum(), leaf.grad, seen
 
 
-WHOLE = [scaled, on_input, in_order, closure, removed, looks]
-PARTS = [before_a_break, inside, writes, written_later, no_grad]
+def several(x):
+    """In the order of a backward, each on what the one before made of it; a tensor of the program is taken along."""
+    factor = x.detach() + 1
+    leaf = x.detach().clone().requires_grad_()
+    leaf.register_hook(lambda grad: grad - 1)
+    y = leaf * 2
+    y.register_hook(lambda grad: grad * factor)
+    y.register_hook(lambda grad: None)
+    y.register_hook(lambda grad: grad.clamp(max=3))
+    z = y * y
+    z.register_hook(lambda grad: grad * 0.5)
+    (z.sum() + leaf.sum()).backward()
+    return x.sum(), leaf.grad
+
+
+def retaining(x):
+    leaf = x.detach().requires_grad_()
+    y = leaf * 2
+    y.register_hook(lambda grad: grad * 3)
+    y.retain_grad()
+    y.sum().backward()
+    return x.sum(), leaf.grad, y.grad
+
+
+def taken(x):
+    leaf = x.detach().requires_grad_()
+    y = leaf * 2
+    handle = y.register_hook(lambda grad: grad * 3)
+    found = torch.autograd.grad((y * y).sum(), [leaf, y], retain_graph=True)
+    handle.remove()
+    return x.sum(), found, torch.autograd.grad((y * y).sum(), [leaf, y])
+
+
+def misshapen(x):
+    leaf = x.detach().requires_grad_()
+    y = leaf * 2
+    y.register_hook(lambda grad: grad[0])
+    try:
+        y.sum().backward()
+    except RuntimeError as error:
+        return x.sum(), str(error)
+
+
+WHOLE = [scaled, on_input, in_order, closure, removed, looks, several, taken]
+PARTS = [before_a_break, inside, writes, written_later, no_grad, misshapen, retaining]
 
 
 def gradient(program, x):
@@ -164,9 +207,10 @@ def test_after_the_gradient_was_accumulated():
 
 
 def test_backends_that_trace():
-    compiled = stator.compile(on_input, backend="aot_eager", fullgraph=True)
     x = torch.arange(3.0)
-    assert str(gradient(compiled, x)) == str(gradient(on_input, x))
+    for program in (on_input, taken):
+        compiled = stator.compile(program, backend="aot_eager", fullgraph=True)
+        assert str(gradient(compiled, x)) == str(gradient(program, x))
     for program in (scaled, looks):
         compiled = stator.compile(program, backend="aot_eager")
         assert str(gradient(compiled, x)) == str(gradient(program, x))

@@ -11,7 +11,7 @@ from stator.frame import Frame, native
 from stator.guards.check import IS, LEN
 from stator.native.rows import standin
 from stator.runtime.tensor_attributes import read_outside, write_outside
-from stator.runtime.tensor_hooks import check_none, hooked, run_hooks
+from stator.runtime.tensor_hooks import captured, change, check_none, hooked, retains, run_hooks
 from stator.tensors.gradients import as_gradient, record_gradients
 from stator.tensors.traced import TracedTensor
 
@@ -46,7 +46,6 @@ def tensors(host: Any, f: Frame, value: Any, holes: bool = False) -> list[Any]:
 @standin(torch.autograd.grad)
 def stand_grad(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """Gradients as a node of the graph."""
-    check_none(host, "torch.autograd.grad")
     given = bound(host, GRAD, args, kwargs)
     if given.get("is_grads_batched") or "inputs" not in given or given.get("only_inputs", True) is not True:
         raise host.refuse("autograd", "batched gradients", function="torch.autograd.grad")
@@ -61,8 +60,11 @@ def stand_grad(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any)
         name: given.get(name) for name in ("retain_graph", "create_graph", "allow_unused", "materialize_grads")
     }
     options = {name: value for name, value in options.items() if value is not None}
+    if options.get("create_graph") or retains(host):
+        check_none(host, "torch.autograd.grad")
     try:
-        found = record_gradients(host.recorder, outputs, wanted, grads, **options)
+        hooks = captured(host, f, outputs, grads, "torch.autograd.grad") if host.hooks else []
+        found = record_gradients(host.recorder, outputs, wanted, grads, hooks=hooks, **options)
     except Unsupported as error:
         raise host.located(error) from None
     return tuple(found) if names is None else dict(zip(names, found, strict=True))
@@ -79,8 +81,8 @@ def stand_backward(host: Any, f: Frame, function: Any, args: list[Any], kwargs: 
 
 
 def backward(host: Any, f: Frame, given: dict[str, Any]) -> None:
-    host.backwards += 1
     """Gradients of all leaves, added to what they have."""
+    host.backwards += 1
     recorder = host.recorder
     if given.get("grad_variables") is not None:
         raise host.refuse("autograd", "grad_variables", function="torch.autograd.backward")
@@ -95,13 +97,16 @@ def backward(host: Any, f: Frame, given: dict[str, Any]) -> None:
     for leaf in leaves:
         check_hooks(host, leaf)
     watching = hooked(host) if host.hooks else []
-    if watching and (create_graph or chosen is not None):
+    if watching and (create_graph or chosen is not None or (change(host) and retains(host))):
         check_none(host, "Tensor.backward")
     options = {"create_graph": create_graph, "retain_graph": create_graph if retain_graph is None else retain_graph}
     try:
         wanted = [*leaves, *(traced for traced in watching if not any(traced is leaf for leaf in leaves))]
-        found = record_gradients(recorder, outputs, wanted, grads, keep_missing=False, allow_unused=True, **options)
-        if watching:
+        hooks = captured(host, f, outputs, grads, "Tensor.backward") if change(host) else []
+        found = record_gradients(
+            recorder, outputs, wanted, grads, keep_missing=False, hooks=hooks, allow_unused=True, **options
+        )
+        if watching and not hooks:
             observe(host, f, watching, wanted, found)
         for leaf, grad in zip(leaves, found, strict=False):
             if grad is not None:

@@ -18,6 +18,8 @@ from stator.guards import path as paths
 from stator.native.attribute_rows import READERS
 from stator.native.callers import CALLERS
 from stator.native.rows import standin
+from stator.runtime.bodies import capture
+from stator.tensors.gradients import Hook, gradient_meta
 from stator.tensors.subclasses import PLAIN
 from stator.tensors.targets import register
 from stator.tensors.traced import TracedTensor
@@ -78,6 +80,7 @@ def retain(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None
         attach(host, torch.Tensor.retain_grad, args[0], [])
 
 
+CHANGING = paths.const("hooks that change gradients inside of the graph")
 HOOKING = paths.const("hooks on tensors of a graph that is traced")
 
 
@@ -112,8 +115,40 @@ def run_hooks(host: Any, f: Frame, traced: Any, grad: Any) -> None:
         if function is torch.Tensor.retain_grad:
             host.recorder.inner_grads[id(traced)] = traced, host.recorder.call(torch.clone, (grad,), {})
         elif host.call(f, args[1], [grad], None) is not None:
-            raise host.refuse("gradient-hook", "a hook that changes the gradient", function="Tensor.backward")
+            raise Again(CHANGING)
     memory.fixed = before
+
+
+def change(host: Any) -> bool:
+    """Whether hooks are graphs of their own, since one of them was seen to change a gradient."""
+    return bool(host.hooks) and CHANGING in host.whole_paths
+
+
+def captured(host: Any, f: Frame, outputs: list[Any], grads: Any, name: str) -> list[Hook]:
+    """The hooks that a backward from here runs, in the order it does that, each as a graph of the gradient."""
+    hooks: list[Hook] = []
+    enabled = torch.is_grad_enabled()
+    for traced in hooked(host):
+        meta = gradient_meta(host.recorder, outputs, traced, grads, hooks)
+        rows = [args[1] for function, args, _ in host.hooks if args[0] is traced and len(args) == 2]
+        if meta is None or not rows:
+            continue
+        torch._C._set_grad_enabled(False)
+        try:
+            made = [capture(host, f, name, hook, [traced], {}, lambda place, outer: meta) for hook in rows]
+        finally:
+            torch._C._set_grad_enabled(enabled)
+        for one in made:
+            results = [(out.size, out.dtype, out.device) for out in one.outputs]
+            plain = all(type(value) is TracedTensor for value in one.taken)
+            if not plain or results not in ([], [(meta.size, meta.dtype, meta.device)]):
+                raise host.refuse("gradient-hook", "a hook that gives something else than a gradient", function=name)
+            hooks.append(Hook(traced, one.body, one.taken))
+    return hooks
+
+
+def retains(host: Any) -> bool:
+    return any(function is torch.Tensor.retain_grad for function, _, _ in host.hooks)
 
 
 def read_handle(host: Any, f: Frame, handle: HookHandle, name: str) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from stator.tensors.meta import meta_of
+from stator.tensors.bodies import Body
+from stator.tensors.meta import Meta, meta_of
 from stator.tensors.modes import read_state
 from stator.tensors.plan import Constant, Group, New
 from stator.tensors.replay import Replay
@@ -21,6 +23,14 @@ if TYPE_CHECKING:
 Traced = list[TracedTensor]
 
 
+class Hook(NamedTuple):
+    """A hook that may change the gradient of a tensor: a graph of that, and what it takes from around it."""
+
+    tensor: TracedTensor
+    body: Body
+    taken: list[TracedTensor]
+
+
 def record_gradients(
     recorder: Recorder,
     outputs: Traced,
@@ -28,6 +38,7 @@ def record_gradients(
     grads: list[TracedTensor | None] | None,
     *,
     keep_missing: bool = True,
+    hooks: Sequence[Hook] = (),
     **options: Any,
 ) -> list[TracedTensor | None]:
     """Gradients of outputs with respect to inputs; None for what is not reached, which need not be in the graph."""
@@ -35,14 +46,42 @@ def record_gradients(
     recorder.state.go_to(read_state())
     replay = recorder.replay = recorder.replay or Replay(recorder)
     with torch._C.DisableTorchFunction():
-        fakes = replay.gradients(outputs, inputs, grads, **options)
+        fakes = replay.gradients(outputs, inputs, grads, hooks, **options)
     if not keep_missing:
         reached = [i for i, fake in enumerate(fakes) if fake is not None]
         inputs = [inputs[i] for i in reached]
-        found = _record(recorder, replay, outputs, inputs, grads, [fakes[i] for i in reached], options)
+        found = _record(recorder, replay, outputs, inputs, grads, [fakes[i] for i in reached], hooks, options)
         places = dict(zip(reached, found, strict=True))
         return [places.get(i) for i in range(len(fakes))]
-    return _record(recorder, replay, outputs, inputs, grads, list(fakes), options)
+    return _record(recorder, replay, outputs, inputs, grads, list(fakes), hooks, options)
+
+
+def gradient_meta(recorder: Recorder, outputs: Traced, traced: TracedTensor, grads: Any, hooks: Any) -> Meta | None:
+    """What the gradient of a tensor looks like to its hooks; None if a backward does not come to it."""
+    _check(recorder, [*outputs, traced])
+    recorder.state.go_to(read_state())
+    replay = recorder.replay = recorder.replay or Replay(recorder)
+    with torch._C.DisableTorchFunction():
+        fake = replay.gradients(outputs, [traced], grads, hooks, retain_graph=True, allow_unused=True)[0]
+        return None if fake is None else meta_of(fake).with_autograd(False, True)
+
+
+def hooked_gradients(hooks: Sequence[Hook]) -> Callable[..., Any]:
+    """`torch.autograd.grad` with hooks on tensors, for a node."""
+    bodies = [(hook.body, len(hook.taken)) for hook in hooks]
+
+    def grad(outputs: Any, inputs: Any, grads: Any, tensors: Any, taken: Any, **options: Any) -> Any:
+        handles, first = [], 0
+        try:
+            for tensor, (body, count) in zip(tensors, bodies, strict=True):
+                handles.append(tensor.register_hook(body.function(taken[first : first + count])))
+                first += count
+            return torch.autograd.grad(outputs, inputs, grads, **options)
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    return grad
 
 
 def _check(recorder: Recorder, ends: Traced) -> None:
@@ -77,6 +116,7 @@ def _record(
     inputs: Traced,
     grads: list[TracedTensor | None] | None,
     fakes: list[Any],
+    hooks: Sequence[Hook],
     options: dict[str, Any],
 ) -> list[TracedTensor | None]:
     if not inputs:
@@ -86,7 +126,12 @@ def _record(
     nodes = ([one._node for one in outputs], [one._node for one in inputs])
     given = None if grads is None else [None if one is None else one._node for one in grads]
     named = {name: value for name, value in options.items() if value is not None and value is not False}
-    node = recorder.nodes.add("call_function", torch.autograd.grad, (*nodes, given), named, "grad")
+    function: Any = torch.autograd.grad
+    args: tuple[Any, ...] = (*nodes, given)
+    if hooks:
+        function = hooked_gradients(hooks)
+        args += ([hook.tensor._node for hook in hooks], [one._node for hook in hooks for one in hook.taken])
+    node = recorder.nodes.add("call_function", function, args, named, "grad")
     recorder.kept.add(node)
     with torch._C.DisableTorchFunction():
         metas = [None if fake is None else meta_of(fake) for fake in fakes]

@@ -68,13 +68,23 @@ class Replay:
                 self.values[node] = meta if type(meta) is torch.SymInt else make_fake(self.mode, meta)
         return self.values[node]
 
-    def gradients(self, outputs: list[TracedTensor], inputs: list[TracedTensor], grads: Any, **options: Any) -> Any:
-        """`torch.autograd.grad` of these, now."""
+    def gradients(
+        self, outputs: list[TracedTensor], inputs: list[TracedTensor], grads: Any, hooks: Any = (), **options: Any
+    ) -> Any:
+        """`torch.autograd.grad` of these, now, with hooks on tensors."""
         self.advance()
         fakes = ([self.value(one._node) for one in group] for group in (outputs, inputs))
         given = None if grads is None else [None if one is None else self.value(one._node) for one in grads]
         with torch._C.DisableTorchFunction(), quiet(torch.autograd.grad), self.mode.dispatcher(), self.mode:
-            return torch.autograd.grad(*fakes, given, **options)
+            handles = [
+                self.value(tensor._node).register_hook(body.function([self.value(one._node) for one in taken]))
+                for tensor, body, taken in hooks
+            ]
+            try:
+                return torch.autograd.grad(*fakes, given, **options)
+            finally:
+                for handle in handles:
+                    handle.remove()
 
     def is_differentiable(self, traced: TracedTensor) -> bool:
         """Whether a backward from here would come to its end."""
