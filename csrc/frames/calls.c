@@ -26,6 +26,8 @@ static PyObject *tuple_of(PyObject *const *values, Py_ssize_t count) {
     return tuple;
 }
 
+static vectorcallfunc original_type_call; /* of `type` itself */
+
 static PyObject *call_original(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     vectorcallfunc original = original_by_kind[kind_of(function)];
     if (original) {
@@ -42,10 +44,7 @@ static PyObject *call_original(PyObject *function, PyObject *const *args, size_t
     return result;
 }
 
-static PyObject *watched_call(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
-    if (!stator_asked() || !call_callback) {
-        return call_original(function, args, nargsf, kwnames);
-    }
+static PyObject *asked_call(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     Py_ssize_t count = PyVectorcall_NARGS(nargsf);
     PyObject *tuple = tuple_of(args, count), *keywords = keywords_of(args + count, kwnames), *result = NULL;
     if (tuple && keywords) {
@@ -54,6 +53,19 @@ static PyObject *watched_call(PyObject *function, PyObject *const *args, size_t 
     Py_XDECREF(tuple);
     Py_XDECREF(keywords);
     return result;
+}
+
+static PyObject *watched_call(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    if (!stator_asked() || !call_callback) {
+        return call_original(function, args, nargsf, kwnames);
+    }
+    return asked_call(function, args, nargsf, kwnames);
+}
+
+/* `map(type, values)`: what stands for a tensor during a capture says that it is one. */
+static PyObject *watched_type_call(PyObject *type, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    int asks = type == (PyObject *)&PyType_Type && PyVectorcall_NARGS(nargsf) == 1 && !kwnames && stator_asked();
+    return (asks ? asked_call : original_type_call)(type, args, nargsf, kwnames);
 }
 
 static int is_watched(PyObject *function) {
@@ -113,6 +125,10 @@ static PyObject *unwatch_function(PyObject *module, PyObject *function) {
 
 static PyObject *set_call_callback(PyObject *module, PyObject *callback) {
     Py_XSETREF(call_callback, Py_NewRef(callback));
+    if (!original_type_call && PyType_Type.tp_vectorcall) {
+        original_type_call = PyType_Type.tp_vectorcall;
+        PyType_Type.tp_vectorcall = watched_type_call;
+    }
     Py_RETURN_NONE;
 }
 

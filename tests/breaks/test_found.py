@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import inspect
 import os
@@ -206,6 +207,37 @@ def asked_for_what_is_gone() -> Any:
     return there, reference()
 
 
+@functools.lru_cache(None)
+def computed(x: int) -> int:
+    os.urandom(1)
+    COMPUTED.append(x)
+    return x + 1
+
+
+COMPUTED: list[int] = []
+
+
+@found
+def break_in_a_cached_function() -> Any:
+    COMPUTED.clear()
+    computed.cache_clear()
+
+    @functools.lru_cache(None)
+    def inside(x: int) -> int:
+        COMPUTED.append(-x)
+        return x
+
+    return computed(1), computed(1), inside(1), inside(1), COMPUTED[:]
+
+
+@found
+def types_asked_by_native_code() -> Any:
+    values = [torch.ones(2), torch.nn.Parameter(torch.ones(2)), 1]
+    kinds = list(map(type, values))
+    os.urandom(1)
+    return kinds, list(map(type, values))
+
+
 @pytest.mark.filterwarnings("ignore:stator runs this function eagerly")
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("fn", FOUND)
@@ -214,6 +246,26 @@ def test_same(fn: Callable[[], Any], setting: str | None) -> None:
     forced.force(setting)
     compiled = stator.compile(fn, backend="eager", fullgraph=False)
     assert [compiled(), compiled()] == [want, want]
+
+
+def test_tensor_as_text() -> None:
+    """Torch's own scope around the formatting ends with the capture that met it."""
+    compiled = stator.compile(lambda x: (str(x + 1), [*map(str, [x])], x * 2), backend="eager", fullgraph=False)
+    for _ in range(2):
+        assert compiled(torch.zeros(1))[:2] == ("tensor([1.])", ["tensor([0.])"])
+    assert not stator.report.events.events("error") and stator.stats()["graph_breaks"]
+
+
+def test_scope_of_dispatching() -> None:
+    def below_autograd(x: torch.Tensor) -> torch.Tensor:
+        guard = torch._C._AutoDispatchBelowAutograd()
+        y = x + 1
+        del guard
+        return y * 2
+
+    x = torch.ones(2, requires_grad=True)
+    compiled = stator.compile(below_autograd, backend="eager", fullgraph=False)
+    assert compiled(x).requires_grad is below_autograd(x).requires_grad is False
 
 
 class Noisy:

@@ -269,12 +269,11 @@ def decide(function: Any) -> str:
     return "native-unknown"
 
 
-# Classes of torch that bind C++ objects and whose instances are values or scopes: others hold files or programs.
+# Classes of torch that bind C++ objects and whose instances are values, or scopes that change nothing about what is
+# recorded: others hold files or programs, or choose how operations are dispatched.
 BOUND_VALUES = frozenset(
-    {"_AutoDispatchBelowADInplaceOrView", "_AutoDispatchBelowAutograd", "_DisableAutocast", "_DisableFuncTorch",
-     "_DisablePythonDispatcher", "_DisableTorchDispatch", "_EnablePreDispatch", "_EnablePythonDispatcher",
-     "_EnableTorchFunction", "_ExcludeDispatchKeyGuard", "_ForceDispatchKeyGuard", "_IncludeDispatchKeyGuard",
-     "_InferenceMode", "_PreserveDispatchKeyGuard", "_RestorePythonTLSSnapshot", "_SetExcludeDispatchKeyGuard",
+    {"_DisableFuncTorch", "_DisablePythonDispatcher", "_DisableTorchDispatch", "_EnablePythonDispatcher",
+     "_EnableTorchFunction", "_InferenceMode",
      "DispatchKey", "DispatchKeySet", "_TorchDispatchModeKey", "_SDPAParams", "_SDPBackend", "DeviceType",
      "ProfilerActivity", "ProfilerState", "ProfilerConfig", "_ExperimentalConfig", "ActiveProfilerType"}
 )  # fmt: skip

@@ -244,9 +244,8 @@ class Cache:
             return entry
         if breaks_are_errors(self.session.options, capture):
             raise failed
-        entry = self.until_break(capture, failed)  # not in the handler: the program would see the error as its context
-        failed.__traceback__ = None
-        return entry
+        failed.__traceback__ = None  # what its frames hold may be a scope of torch's, which must not reach further
+        return self.until_break(capture, failed)  # not in the handler: the program would see the error as its context
 
     def capture_entry(self, capture: Capture) -> Entry:
         return capture.entry()
