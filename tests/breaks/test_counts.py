@@ -143,7 +143,7 @@ def test_a_string_that_says_what_to_do_is_a_constant() -> None:
         return y.sin() if mode == "sin" else y.cos()
 
     made, ran = graphs(lambda: program, [(torch.ones(2), mode) for mode in ("sin", "cos", "sin", "cos")])
-    assert made == 4 and ran == [2] * 4
+    assert made == 3 and ran == [2] * 4  # before the break it is the same graph
 
 
 def test_many_strings_behind_a_break_are_read_by_cpython() -> None:

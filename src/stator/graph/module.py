@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import fx
 
 from stator.graph.source import WRITERS, compile_source
@@ -25,6 +26,30 @@ def _name(function: Any) -> str:
     name = getattr(function, "__name__", None) or str(function)
     module = (getattr(function, "__module__", None) or "").removeprefix("_")
     return name if module in ("", "builtins") else f"{module}.{name}"
+
+
+READING = frozenset({"item", "detach", "reshape", "to"})  # methods on the way from a tensor to the number in it
+
+
+def only_reads(graph: fx.GraphModule) -> bool:
+    """Whether a graph gives numbers that its inputs hold, or what Python makes of them: nothing to compile."""
+    for node in graph.graph.nodes:
+        if node.op == "call_method":
+            reads = node.target in READING
+        elif node.op == "output":
+            reads = all(value.target == "item" for value in node.all_input_nodes)
+        else:
+            reads = node.op == "placeholder" or node.target is _SET_GRAD or _is_calculation(node.target)
+        if not reads:
+            return False
+    return True
+
+
+_SET_GRAD: Any = torch._C._set_grad_enabled
+
+
+def _is_calculation(target: Any) -> bool:
+    return isinstance(target, torch._ops.OpOverload) and target.namespace == "stator"
 
 
 def cheapest(graph: fx.GraphModule, compiled: Callable[..., Any]) -> Callable[..., Any]:

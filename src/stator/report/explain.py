@@ -16,6 +16,7 @@ from ..runtime.modules import CompiledModule
 from .events import Event, recording
 
 SHOWN = 10  # guards of one entry that are printed; all of them are data
+GRAPHS = ("graph", "shared")  # kinds of events that tell of a piece of the program that became a graph
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ class Explainer:
         self.compiled = compiled
 
     def __call__(self, *args: Any, **kwargs: Any) -> Explanation:
-        kinds = ("graph", "break", "skip", "guards", "recompile", "capture", "backend")
+        kinds = (*GRAPHS, "break", "skip", "guards", "recompile", "capture", "backend")
         started = time.perf_counter()
         with recording(*kinds, here=True) as seen:
             result = self.compiled(*args, **kwargs)
@@ -179,7 +180,7 @@ def explanation(name: str, result: Any, seen: Sequence[Event], seconds: float) -
     return Explanation(
         name=name,
         result=result,
-        graphs=tuple(Graph(event.name, tuple(event.ops), event.text) for event in of.get("graph", ())),
+        graphs=tuple(Graph(event.name, tuple(event.ops), event.text) for event in seen if event.kind in GRAPHS),
         breaks=tuple(map(_reason, of.get("break", ()))),
         skips=tuple(map(_reason, of.get("skip", ()))),
         guards=tuple(Guards(event.name, tuple(event.text.splitlines())) for event in of.get("guards", ())),

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,10 +22,11 @@ from stator.errors import InternalError, StatorError, Unsupported, unsupported
 from stator.eval.machine import Machine, Place, Stopped
 from stator.frame import Frame, forget_tracebacks
 from stator.graph.backends import BACKENDS, compile_graph, refused, traces
-from stator.graph.module import eager_callable, operation_names
+from stator.graph.module import eager_callable, only_reads, operation_names
 from stator.graph.overlap import guarded
 from stator.graph.prologue import NotAsAssumed, assertions_of, checked, checks_of, undone, written_before_checks
 from stator.graph.restore import keeping_grad_mode
+from stator.graph.sharing import SharedGraph, key_of
 from stator.guards import path as paths
 from stator.guards.check import EQ
 from stator.guards.guardset import GuardSet
@@ -71,7 +72,7 @@ from stator.runtime import (  # noqa: F401 - rows
 )
 from stator.runtime.assemble import Assembly, Rerun
 from stator.runtime.compiling import compiling
-from stator.runtime.continuation import Break, Continuation, break_place
+from stator.runtime.continuation import Break, Continuation, break_place, origin_of_location
 from stator.runtime.learned import Learned
 from stator.runtime.tail import GoingOn, tail
 from stator.runtime.tensor_host import TensorHost
@@ -97,6 +98,7 @@ class Entry:
     function: Callable[..., Any]
     captured: bool = True  # False: under these guards CPython runs the call
     operations: int = 0  # on tensors
+    graph: SharedGraph | None = None  # what the function runs, if others may run it too
     program: Any = field(init=False)  # the compiled guards; expired once an object they compare with has died
 
     def __post_init__(self) -> None:
@@ -292,6 +294,8 @@ class Capture:
         self.call = call
         self.owner = owner
         self.operations = 0
+        self.graphs: MutableMapping[Any, SharedGraph] | None = None  # compiled ones that may serve again
+        self.graph: SharedGraph | None = None
         self.takes_back = False  # the graph leaves inputs as they were where what was assumed does not hold
         self.options = options
         self.stop = stop
@@ -508,7 +512,7 @@ class Capture:
         guards = self.guards
         events.emit("guards", name=name, count=len(guards), text=lambda: "\n".join(guards.describe([])))
         events.emit("code", name=name, text=lambda: str(vars(function)["__stator_source__"]))
-        return Entry(guards, self.classes, loads, function, operations=self.operations)
+        return Entry(guards, self.classes, loads, function, operations=self.operations, graph=self.graph)
 
     def rerun(self, start: Rerun) -> Rerun | None:
         """What runs the call when the graph fails; None if it cannot be known, or put back, what it has written."""
@@ -556,6 +560,7 @@ class Capture:
             return None, []
         tensors = [recorder.tensor(name) for name in recorder.inputs]
         self.operations = operations
+        originals = tensors
         loads = [assembly.input(tensor) for tensor in tensors]
         dressed = [type(one) not in PLAIN and isinstance(one, torch.Tensor) for one in tensors]  # of subclasses
         with recorder.paused():
@@ -563,22 +568,7 @@ class Capture:
         mode = None
         if self.host.symbols is not None and options.backend != "eager":
             mode, tensors = recorder.examples()
-        events.emit(
-            "graph",
-            name=self.name,
-            operations=operations,
-            text=lambda: str(module.code),
-            ops=lambda: operation_names(module),
-        )
-        function = compile_graph(
-            module,
-            tensors,
-            options.backend,
-            mode=options.mode,
-            options=options.options,
-            dynamic=options.dynamic,
-            fake_mode=mode,
-        )
+        function = self.compiled_graph(module, originals, tensors, mode)
         if not isinstance(options.backend, str) or options.backend not in BACKENDS:
             function = keeping_grad_mode(function, module.graph)
         written = [recorder.inputs.index(name) for name in recorder.mutated]
@@ -590,6 +580,40 @@ class Capture:
         if any(dressed):
             function = without_functions(function, [] if options.backend == "eager" else dressed)
         return function, loads
+
+    def compiled_graph(self, module: Any, originals: list[Any], examples: list[Any], mode: Any) -> Any:
+        """What the backend makes of the graph, or made of the same one before."""
+        options, name, operations = self.options, self.name, self.operations
+        if only_reads(module) and (
+            self.stop is not None or all(id(one) in self.host.float_inputs for one in originals)
+        ):
+            return eager_callable(module)
+        key = None
+        if self.graphs is not None and not any(map(is_symbolic, examples)):
+            key = key_of(module.graph, originals, origin_of_location)
+        known = self.graphs.get((key.value, options.dynamic)) if self.graphs is not None and key is not None else None
+        events.emit(
+            "graph" if known is None else "shared",
+            name=name,
+            operations=operations,
+            text=lambda: str(module.code),
+            ops=lambda: operation_names(module),
+        )
+        if known is not None:
+            self.graph = known
+            return known.function
+        function = compile_graph(
+            module,
+            examples,
+            options.backend,
+            mode=options.mode,
+            options=options.options,
+            dynamic=options.dynamic,
+            fake_mode=mode,
+        )
+        if self.graphs is not None and key is not None:
+            self.graph = self.graphs[key.value, options.dynamic] = SharedGraph(function, key.kept)
+        return function
 
     def may_be_late(self, module: Any) -> bool:
         """Whether an assertion of the graph may fail once something was written."""
@@ -610,6 +634,11 @@ class Capture:
 IN_ORDER = ("eager", "aot_eager")  # backends that write to inputs when the program does, or at the end
 MOST_SAVED = 2**20  # bytes that are copied before a graph whose backend writes when it likes
 QUALNAME: Any = type.__dict__["__qualname__"]
+
+
+def is_symbolic(example: Any) -> bool:
+    """Whether a backend may decide something about this input that is not known yet."""
+    return type(example) is torch.SymInt or bool(getattr(example, "_has_symbolic_sizes_strides", False))
 
 
 def is_short_lived(obj: Any) -> bool:

@@ -80,6 +80,14 @@ def origin_of(code: CodeType, unit: int) -> tuple[CodeType, int]:
     return known.code, known.caller
 
 
+def origin_of_location(location: Any) -> tuple[str, int, int] | None:
+    """The innermost place in the user's code of a stack that a capture noted."""
+    if location is None or not location.places:
+        return None
+    code, unit = origin_of(*location.places[0])
+    return code.co_filename, code.co_firstlineno, unit
+
+
 def is_resumed(code: CodeType) -> bool:
     return resumed_from(code) is not None
 
@@ -103,7 +111,7 @@ class FrameState:
         self.window = resume.window_of(self.code, self.unit) if innermost else 0
         stack = list(snapshot.stack)
         known = resumed_from(snapshot.code) if snapshot.unit < code_info(snapshot.code).prefix else None
-        self.finish = (snapshot.finish if known is None else known.finish) or units(self.code)[self.unit][0]
+        self.finish = snapshot.finish or (None if known is None else known.finish) or units(self.code)[self.unit][0]
         if not innermost and known is None:
             del stack[len(stack) - FINISHES[self.finish].replaced :]
         self.stack = [-1 if value is UNBOUND else self.number(values, value) for value in stack]
@@ -114,6 +122,11 @@ class FrameState:
     def number(values: list[Any], value: Any) -> int:
         values.append(value)
         return len(values) - 1
+
+    @property
+    def key(self) -> list[Any]:
+        """What is equal where the values have the same places."""
+        return [id(self.code), id(self.globals), self.slots, shape(self.stack), len(self.closure)]
 
     @property
     def below(self) -> list[int]:
@@ -272,9 +285,10 @@ class Break:
         """Frames up to `level` go on, the innermost of them at `unit` with the results pushed."""
         frames = self.frames[: level + 1]
         key: list[Any] = [results, unit, null, tuple(below), self.handled >= 0]
-        for frame in frames:
-            key += [id(frame.code), id(frame.globals), frame.unit, frame.slots, shape(frame.stack), len(frame.closure)]
-            key.append(frame.finish)
+        for frame in frames[:-1]:
+            key += [*frame.key, frame.unit, frame.finish]
+        inner = frames[-1]  # several instructions may lead to where it goes on
+        key += [*inner.key, inner.handler, inner.lasti is None, units(inner.code)[inner.unit][0] in GIVE_TEXT]
         key.append(len(self.values))
 
         def make() -> Continuation:

@@ -18,6 +18,7 @@ from stator.control.breaking import breaks_are_errors
 from stator.control.stance import may_compile
 from stator.errors import Again, ConstraintViolation, RecompileLimit, StatorError, Unsupported, unsupported
 from stator.eval.machine import Place
+from stator.graph.sharing import SharedGraph
 from stator.guards import path as paths
 from stator.guards.guardset import Failure
 from stator.options import Options
@@ -276,7 +277,9 @@ class Cache:
         options = replace(self.session.options, dynamic=False) if constants else self.session.options
         owner, unbacked = self.session.below, unbacked and not constants
         otherwise = self.otherwise if self.ways < MOST_WAYS else None
-        return Capture(call, options, owner, stop, watched, self.learned, unbacked, otherwise)
+        made = Capture(call, options, owner, stop, watched, self.learned, unbacked, otherwise)
+        made.graphs = self.session.graphs
+        return made
 
     def otherwise(self, lesson: Any = None) -> Any:
         """What takes the calls that go another way than an entry, by numbers that it reads or by what it assumed."""
@@ -409,6 +412,7 @@ class Session(Cache):
         self.lock = threading.RLock()
         self.busy = False  # somebody captures; only a hint, as interruptions may leave it as it is
         self.continuations: WeakValueDictionary[tuple[Any, ...], ResumedCache] = WeakValueDictionary()
+        self.graphs: WeakValueDictionary[Any, SharedGraph] = WeakValueDictionary()  # by what tells them from others
         self.below = Below(self.frames_of)
         super().__init__(self, function)
         functools.update_wrapper(self.compiled, function)
@@ -418,6 +422,7 @@ class Session(Cache):
         with self.lock:
             super().reset()
             self.continuations.clear()
+            self.graphs.clear()
             self.below.clear()
 
     def frames_of(self, code: CodeType) -> Any:

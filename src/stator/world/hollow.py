@@ -91,6 +91,10 @@ class Hollow:
         for name, args in self.operations():
             getattr(base, name)(self.inner, *args)
 
+    def count(self) -> Any:
+        """How many elements the outside container has: a number as others, which may come to vary."""
+        return self.world.enter(len(self.obj), self.path.part("length", len))
+
     def is_some(self, before: int) -> bool:
         """Whether the outside container, with `before` elements now, is not empty."""
         self.guard(*(NOT_EMPTY,) if before else (LEN, 0))
@@ -140,8 +144,7 @@ class HollowList(Hollow):
         return DECLINED if self.popped else self.is_some(list.__len__(self.obj))
 
     def length(self) -> Any:
-        self.guard(LEN, list.__len__(self.obj))
-        return list.__len__(self.obj) - self.popped + len(self.added)
+        return self.count() + (len(self.added) - self.popped)
 
     def _append(self, f: Frame, value: Any) -> None:
         self.added.append(value)
@@ -202,8 +205,7 @@ class Keyed(Hollow):
         return DECLINED if self.now else self.is_some(len(self.obj))
 
     def length(self) -> Any:
-        self.guard(LEN, len(self.obj))
-        return len(self.obj) + sum((value is not ABSENT) - self.had(key) for key, value in self.now.items())
+        return self.count() + sum((value is not ABSENT) - self.had(key) for key, value in self.now.items())
 
     def note(self, method: str, key: Any, *value: Any) -> None:
         self.done.append((method, (key, *value)))
@@ -366,8 +368,7 @@ class HollowDeque(Hollow):
     def length(self) -> Any:
         if self.done and self.obj.maxlen is not None:
             return DECLINED
-        self.guard(LEN, len(self.obj))
-        return len(self.obj) + len(self.done)
+        return self.count() + len(self.done)
 
     def _append(self, f: Frame, value: Any) -> None:
         self.done.append(("append", (value,)))

@@ -46,6 +46,7 @@ class HollowFilter(HollowCalls):
     """A filter, the same."""
 
     def advance(self, f: Frame, lazily: bool = False) -> Any:
+        f.tail = -1  # what the function answers is not the item
         while (value := self.sources[0].advance(f)) is not END:
             kept = value if self.function is None else self.world.call(f, self.function, [value], None)
             if self.world.call(f, bool, [kept], None):

@@ -1,0 +1,110 @@
+"""One compiled graph for captures that come to the same one: another round of a loop, other Python around it.
+
+Two graphs are the same if the same places of the program call the same operations on inputs of the same kind, in the
+same state of torch. Graphs with symbolic sizes are not shared: their backend may still decide something about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from stator.graph.overlap import memory_of
+from stator.guards.state import snapshot
+
+Place = Callable[[Any], Any]  # from the location of a node to something hashable
+
+_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
+_VALUES = frozenset({
+    int, bool, str, bytes, type(None), type(Ellipsis), torch.dtype, torch.device, torch.layout, torch.memory_format,
+})  # fmt: skip
+_OPERATIONS = frozenset({"placeholder", "call_function", "call_method", "output"})
+_ON_DEMAND = frozenset({"stack_trace", "example_value"})  # entries of `node.meta` that are no decision
+
+
+class SharedGraph:
+    """What a backend made of a graph; lives as long as an entry uses it."""
+
+    __slots__ = ("__weakref__", "function", "kept")
+
+    def __init__(self, function: Callable[..., Any], kept: Sequence[Any]) -> None:
+        self.function = function
+        self.kept = kept  # objects whose addresses are in the key
+
+
+class Unique(Exception):
+    """The graph cannot be compared with others."""
+
+
+class Key:
+    """What tells a graph from others."""
+
+    def __init__(self, graph: fx.Graph, inputs: Iterable[Any], place: Place) -> None:
+        self.kept: list[Any] = []
+        self._numbers: dict[fx.Node, int] = {}
+        self._place = place
+        memory: dict[int, int] = {}
+        kinds = tuple(self._input(value, memory) for value in inputs)
+        self.value = (kinds, tuple(self._node(node) for node in graph.nodes), snapshot()[:-1])
+
+    def _input(self, value: Any, memory: dict[int, int]) -> Any:
+        if type(value) is int:
+            return int
+        if type(value) not in _PLAIN or value.layout is not torch.strided:
+            raise Unique
+        sharing = memory.setdefault(memory_of(value), len(memory))
+        bits = (
+            value.requires_grad,
+            value.is_leaf,
+            value._is_view(),
+            value.is_conj(),
+            value.is_neg(),
+            value.is_inference(),
+        )
+        marks = tuple(sorted(name for name in vars(value) if name.startswith("_dynamo")))
+        dims = tuple(value.shape), value.stride()
+        return type(value), value.dtype, value.device, dims, bits, marks, sharing, value.storage_offset()
+
+    def _node(self, node: fx.Node) -> Any:
+        if node.op not in _OPERATIONS or not _ON_DEMAND.issuperset(dict.keys(node.meta)):
+            raise Unique
+        self._numbers[node] = len(self._numbers)
+        if node.op == "placeholder":
+            return None
+        target = node.target if isinstance(node.target, str) else self._same(node.target)
+        place = self._place(getattr(node.meta, "location", None))
+        return node.op, target, self._argument(node.args), self._argument(node.kwargs), place
+
+    def _argument(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is fx.Node:
+            return self._numbers[value], fx.Node
+        if kind in _VALUES:
+            return kind, value
+        if kind in (float, complex):
+            return kind, repr(value)
+        if isinstance(value, (tuple, list)):
+            return kind, tuple(map(self._argument, value))
+        if isinstance(value, dict):
+            return kind, tuple((self._argument(name), self._argument(item)) for name, item in value.items())
+        if kind is slice:
+            return kind, tuple(map(self._argument, (value.start, value.stop, value.step)))
+        if kind in (torch.SymInt, torch.SymFloat, torch.SymBool):
+            raise Unique
+        return self._same(value)
+
+    def _same(self, value: Any) -> Any:
+        """By identity, for as long as the key is known."""
+        self.kept.append(value)
+        return id(value), object
+
+
+def key_of(graph: fx.Graph, inputs: Iterable[Any], place: Place) -> Key | None:
+    """None: it cannot be shared."""
+    try:
+        return Key(graph, inputs, place)
+    except Unique:
+        return None
