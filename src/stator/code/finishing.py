@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from stator.code.operators import BINARY, COMPARE, SIGNS
 
 Place = Sequence[int | None]
+MRO: Any = type.__dict__["__mro__"]
 
 
 class Finish(NamedTuple):
@@ -98,6 +99,27 @@ def made(asm: Any, arg: int, place: Place) -> None:
 
 def refuse_result(result: Any) -> None:
     raise TypeError(f"__init__() should return None, not '{type(result).__name__}'")
+
+
+def initialized(asm: Any, arg: int, place: Place) -> None:
+    """`__new__` has made something; the class and the arguments are below it."""
+    asm.emit("BUILD_TUPLE", 4, place)
+    helped(initialize)(asm, arg, place)
+
+
+def is_made(cls: type, instance: Any) -> bool:
+    """Whether what `__new__` gave is to be initialized."""
+    return any(base is cls for base in MRO.__get__(type(instance)))
+
+
+def initialize(made: tuple[Any, ...]) -> Any:
+    """The rest of a call of a class."""
+    cls, args, kwargs, instance = made
+    if is_made(cls, instance):
+        result = type(instance).__init__(instance, *args, **kwargs)
+        if result is not None:
+            refuse_result(result)
+    return instance
 
 
 def nothing_comes(asm: Any, arg: int, place: Place) -> None:
@@ -239,6 +261,7 @@ FINISHES: dict[str, Finish] = {
     "BEFORE_WITH": Finish(0, nothing),
     # Calls of C functions that pass on what a method answers: frames say which (`Frame.finish`).
     "init": Finish(0, made),
+    "new": Finish(0, initialized),
     "len": Finish(0, helped(length)),
     "bool": Finish(0, helped(truth)),
     "iter": Finish(0, helped(iterator)),

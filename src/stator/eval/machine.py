@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
-from stator._frames import FAILED
+from stator._frames import FAILED, type_lookup
 from stator.code.decode import CodeInfo, Op
 from stator.errors import StatorError
 from stator.eval import ops_build, ops_call, ops_except, ops_generator, ops_names, ops_operate  # noqa: F401
@@ -154,11 +154,21 @@ class Machine:
             frame.direct = False
         frame.passes = frame.direct and outer.finish is None
         if frame.direct:
-            if outer.finish == "init":
-                outer.kept = (frame.locals[0],)
             outer.called = None
+            if outer.finish == "new":
+                self.makes(frame, outer)
+            elif outer.finish == "init":
+                outer.kept = (frame.locals[0],)
             outer.started += 1
             frame.path = (*outer.path, outer.started)
+
+    def makes(self, frame: Frame, outer: Any) -> None:
+        """A class is called that has a `__new__`: that is the first frame, its `__init__` the second."""
+        initializer = type_lookup(outer.kept[0], "__init__")
+        if frame.function is initializer:
+            outer.finish, outer.kept = "init", (frame.locals[0],)
+        elif type(initializer) is FunctionType:
+            outer.called = initializer
 
     def activate(self, frame: Frame) -> Any:
         if frame.fresh:

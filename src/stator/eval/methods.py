@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 from stator import _frames
@@ -11,6 +11,7 @@ from stator.code.finishing import COMPARED, FORWARD, INPLACE, NUMBERS, PLAIN
 from stator.frame import Frame
 
 SEQUENCES = frozenset({list, tuple, str, bytes, bytearray, collections.deque})  # with operators of their own
+SIMPLE = frozenset(map(type, (iter([]), iter(()), iter(range(0)), iter(range(2**70)), iter(""), iter({}), iter(set()))))
 MRO: Any = type.__dict__["__mro__"]
 
 
@@ -20,6 +21,17 @@ def method_of(cls: type, name: str) -> Any:
         return None
     found = _frames.type_lookup(cls, name)
     return found if type(found) is FunctionType else None
+
+
+def next_method(iterator: Any) -> Any:
+    """What gives the next item: a method, or the function that a `map` passes it through."""
+    if type(iterator) is not map:
+        return method_of(type(iterator), "__next__")
+    reduced: Any = iterator.__reduce__()
+    function, *items = reduced[1]
+    if not SIMPLE.issuperset(map(type, items)):  # Python code that gives an item may be that function too
+        return None
+    return function.__func__ if type(function) is MethodType else function
 
 
 def truth_method(cls: type) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from stator._frames import FAILED
 from stator._frames import native as run_native
 from stator.code.operators import BINARY, COMPARE
-from stator.eval.methods import expect, method_of, operator_method, truth_method
+from stator.eval.methods import expect, method_of, next_method, operator_method, truth_method
 from stator.eval.opcodes import op
 from stator.frame import RAISED, RETURN, Frame
 
@@ -157,7 +157,7 @@ def for_iter(f: Frame, target: int) -> int | None:
         f.world.begins_round(f)
     if f.world.streams:
         f.world.leave_streams(f.stack[-1:])
-    expect(f, method_of(type(f.stack[-1]), "__next__"))
+    expect(f, next_method(f.stack[-1]))
     value = run_native(next, f.stack[-1], END)
     if value is END:
         del f.stack[-1]

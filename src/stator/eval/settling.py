@@ -13,7 +13,7 @@ from stator.code.operators import BINARY
 from stator.eval.careful import MOVING, places_of
 from stator.eval.opcodes import OPCODES
 from stator.eval.ops_operate import truth
-from stator.frame import RETURN, UNBOUND, Frame, native
+from stator.frame import RETURN, UNBOUND, Frame, Raised, native
 from stator.world.hollow import DECLINED, END, Hollow
 
 Serve = Callable[[Frame, Any], Any]  # a handler that answers DECLINED where the usual one must do
@@ -207,7 +207,14 @@ def for_iter(f: Frame, target: int) -> Any:
         return DECLINED
     if f.direct:
         f.world.begins_round(f)
-    value = f.world.hollow[id(f.stack[-1])].advance(f, lazily=f.world.lazy)
+    f.tail = f.lasti
+    f.finish, f.kept = None, ()
+    try:
+        value = f.world.hollow[id(f.stack[-1])].advance(f, lazily=f.world.lazy)
+    except Raised:
+        if not isinstance(f.error, StopIteration):
+            raise
+        f.error, value = None, END
     if value is END:
         del f.stack[-1]
         return target

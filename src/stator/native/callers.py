@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from stator import _frames
 from stator._frames import FAILED
 from stator._frames import native as run_native
-from stator.eval.methods import described
+from stator.eval.methods import described, next_method
 from stator.frame import RAISED, Frame
 from stator.native import policy
 from stator.native.held import check_referent
@@ -147,8 +147,9 @@ def answering(f: Frame, function: Any, args: list[Any]) -> Any:
     if name is None:
         return stored(f, function, args) if function is object.__setattr__ else None
     method, f.finish = name
-    if function is next and len(args) == 2:
-        f.kept = (args[1],)
+    if function is next:
+        f.kept = tuple(args[1:])
+        return next_method(args[0]) or function
     found = _frames.type_lookup(type(args[0]), method)
     return found if type(found) is Function else function
 
@@ -209,18 +210,25 @@ def call_class(host: Host, f: Frame, cls: Any, args: list[Any], kwargs: dict[str
     if _frames.is_heap_type(cls):
         host.type_info(cls)
         check_bases(host, cls)
-        return call_python(host, f, cls, args, kwargs, initializer(f, cls))
+        return call_python(host, f, cls, args, kwargs, maker(f, cls, args, kwargs))
     return decided(host, f, cls, args, kwargs)
 
 
-def initializer(f: Frame, cls: Any) -> Any:
-    """The `__init__` that making an instance ends with, if that is one of the user's."""
-    found = _frames.type_lookup(cls, "__init__")
-    usual = _frames.type_lookup(type(cls), "__call__") is type.__dict__["__call__"]
-    if type(found) is not Function or not found.__code__.co_argcount or not usual:
+def maker(f: Frame, cls: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """The `__new__` or `__init__` that making an instance calls first, if that is one of the user's."""
+    if _frames.type_lookup(type(cls), "__call__") is not type.__dict__["__call__"]:
         return None
-    f.finish = "init"
-    return found
+    found = _frames.type_lookup(cls, "__init__")
+    initializer = found if type(found) is Function and found.__code__.co_argcount else None
+    made = _frames.type_lookup(cls, "__new__")
+    if type(made) is staticmethod and type(made.__func__) is Function:
+        if initializer is None and found is not object.__init__:
+            return None
+        f.finish, f.kept = "new", (cls, tuple(args), dict(kwargs or {}))
+        return made.__func__
+    if initializer is not None:
+        f.finish = "init"
+    return initializer
 
 
 def call_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:

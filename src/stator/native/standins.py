@@ -18,6 +18,7 @@ from typing import Any
 
 from stator import _frames
 from stator._frames import FAILED, UNBOUND
+from stator.code.finishing import initialize, is_made, refuse_result
 from stator.eval.methods import setter
 from stator.frame import RAISED, Frame, native, throw
 from stator.guards.check import IS
@@ -58,6 +59,22 @@ def stand_hasattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: 
         return call_python(host, f, function, args, kwargs)
     f.finish, f.kept = "hasattr", (False,)
     return attribute_or(host, f, args[0], args[1], UNBOUND) is not UNBOUND
+
+
+@passes_on
+@standin(initialize)
+def stand_initialize(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """A call of a class goes on behind its `__new__`."""
+    cls, positional, keywords, instance = args[0]
+    if not is_made(cls, instance):
+        return instance
+    host.type_info(type(instance))
+    initializer = _frames.type_lookup(type(instance), "__init__")
+    if initializer is object.__init__:
+        return instance
+    f.finish, f.kept = "init", (instance,)
+    result = host.call(f, initializer, [instance, *positional], dict(keywords))
+    return instance if result is None else call_python(host, f, refuse_result, [result], None)
 
 
 @standin(setattr)

@@ -1,0 +1,196 @@
+"""Graphs that are compiled once though the program comes to them several times, and stretches that need none."""
+
+from __future__ import annotations
+
+import gc
+import random
+import weakref
+from typing import Any
+
+import torch
+
+import stator
+from tests.breaks.test_counts import graphs
+from tests.harness import check
+
+
+def test_a_loop_on_data_has_one_graph_for_its_rounds() -> None:
+    def program(x: Any) -> Any:
+        while (x.abs() > 0.1).any():
+            x = x * 0.5
+        return x + 1
+
+    made, ran = graphs(lambda: program, [(torch.ones(3) * k,) for k in (1, 4, 2)])
+    assert made == 3 and ran == [6, 8, 7]
+
+
+def test_python_that_differs_shares_the_graph() -> None:
+    def make() -> Any:
+        seen: list[int] = []
+
+        def program(x: Any) -> Any:
+            y = x.sin() + 1
+            stator.graph_break()
+
+            class Held:
+                z = y * 2
+
+            seen.append(len(seen))
+            return Held.z.cos()
+
+        return program
+
+    made, ran = graphs(make)
+    assert made == 2 and ran == [2] * 12
+
+
+def test_other_inputs_and_other_states_do_not() -> None:
+    def program(x: Any, n: int) -> Any:
+        y = x @ x
+        stator.graph_break()
+        return [y.sin() for _ in range(n)]
+
+    made, _ = graphs(lambda: program, [(torch.eye(3), 1), (torch.eye(3, requires_grad=True), 1)])
+    assert made == 4
+    made, _ = graphs(lambda: program, [(torch.eye(3), 1), (torch.eye(3).double(), 1), (torch.eye(3), 2)])
+    assert made == 5
+
+    def constants(x: Any, n: Any) -> Any:
+        return x * n
+
+    made, _ = graphs(lambda: constants, [(torch.eye(3), n) for n in (0.0, -0.0, True, 1)])
+    assert made >= 3
+
+
+def test_a_shared_graph_goes_when_nobody_uses_it() -> None:
+    kept: list[Any] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        def run(*args: Any) -> Any:
+            return graph.forward(*args)
+
+        kept.append(weakref.ref(run))
+        return run
+
+    compiled = stator.compile(lambda x: x.sin() + 1, backend=backend)
+    compiled(torch.ones(2))
+    assert kept[0]() is not None
+    stator.reset()
+    gc.collect()
+    assert kept[0]() is None
+
+
+def test_numbers_that_are_only_read_need_no_graph() -> None:
+    def flag(x: Any, on: Any) -> Any:
+        return x + 1 if on.item() else x * 2
+
+    calls = [(torch.ones(2), torch.tensor(on)) for on in (True, False, True)]
+    assert graphs(lambda: flag, calls) == (2, [1, 1, 1])
+
+    def drawn(x: Any) -> Any:
+        return x + 1 if random.random() < 0.5 else x * 2
+
+    made, ran = graphs(lambda: drawn)
+    assert made == 2 and ran == [1] * 12
+
+
+class Made:
+    def __new__(cls, x: Any, k: int = 2) -> Any:
+        made = object.__new__(cls)
+        made.x = x + 1
+        stator.graph_break()
+        made.y = made.x * k
+        return made
+
+
+class Both(Made):
+    def __init__(self, x: Any, k: int = 2) -> None:
+        self.z = self.y + x
+        stator.graph_break()
+        self.w = self.z * k
+
+
+class Elsewhere(Both):
+    def __new__(cls, x: Any, k: int = 2) -> Any:
+        made = super().__new__(Made if k == 5 else cls, x, k)
+        stator.graph_break()
+        return made
+
+
+class Single:
+    one: Any = None
+
+    def __new__(cls, x: Any) -> Any:
+        if cls.one is None:
+            cls.one = object.__new__(cls)
+            cls.one.n = 0
+        stator.graph_break()
+        return cls.one
+
+    def __init__(self, x: Any) -> None:
+        self.n += 1
+        self.x = x + 1
+
+
+class Wrong(Made):
+    __init__ = lambda self, x: 3  # type: ignore # noqa: E731
+
+
+def test_a_break_inside_of_new_goes_on_there() -> None:
+    assert graphs(lambda: lambda x: Made(x * 2, k=3).y + 1)[1] == [2] * 12
+    assert graphs(lambda: lambda x: Both(x * 2, k=3).w + 1)[1] == [3] * 12
+
+    def elsewhere(x: Any) -> Any:
+        one, two = Elsewhere(x), Elsewhere(x, 5)
+        return one.w + 1, type(two).__name__, sorted(vars(two)), two.y
+
+    def single(x: Any) -> Any:
+        one, two = Single(x), Single(x * 2)
+        n, Single.one = one.n, None
+        return one is two, n, one.x
+
+    for program in (elsewhere, single, lambda x: Wrong(x)):
+        check(program, torch.ones(3), fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+def test_a_break_inside_of_a_mapped_function_goes_on_there() -> None:
+    def mapped(x: Any) -> Any:
+        z = x * 2
+        stator.graph_break()
+        return z + 1
+
+    def program(x: Any) -> Any:
+        for y in map(mapped, [x + i for i in range(12)]):
+            x = x + y
+        return x
+
+    made, ran = graphs(lambda: program)
+    assert made == 3 and ran == [13] * 12
+
+    def twice(x: Any) -> Any:
+        for y in map(mapped, map(mapped, [x, x * 2])):
+            x = x + y
+        items = map(mapped, [x], [x])
+        try:
+            next(items)
+        except TypeError:
+            return x, next(map(mapped, [x])), next(map(mapped, []), None)
+
+    check(twice, torch.ones(3), fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+def test_stop_iteration_of_a_mapped_function_ends_the_loop() -> None:
+    def mapped(x: Any) -> Any:
+        if len(x) == 3:
+            raise StopIteration
+        return x * 2
+
+    def program(x: Any) -> Any:
+        items = map(mapped, [x[:1], x[:2], x[:3], x[:1]])
+        stator.graph_break()
+        total = x.sum()
+        for item in items:
+            total = total + item.sum()
+        return total, len(list(items))
+
+    check(program, torch.ones(4), fullgraph=False, expect_breaks=None, expect_recompiles=None)
