@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 VALUE = "data-dependent-value"
 BRANCH = "data-dependent-branch"
+SHAPE = "data-dependent-shape"
 
 # Methods of Tensor that need data at once; what C code calls must give a real number.
 METHODS: dict[str, str] = {
@@ -40,6 +41,7 @@ METHODS: dict[str, str] = {
 
 FUNCTIONS: dict[Any, str] = {
     torch.is_nonzero: BRANCH,
+    torch._pack_padded_sequence: SHAPE,  # fake tensors give it sizes that do not depend on the lengths
 }
 
 
