@@ -22,6 +22,7 @@ from stator.errors import InternalError, StatorError, Unsupported, unsupported
 from stator.eval.machine import Machine, Place, Stopped
 from stator.frame import Frame, forget_tracebacks
 from stator.graph.backends import BACKENDS, compile_graph, refused, traces
+from stator.graph.index_ranges import looking_first
 from stator.graph.module import eager_callable, operation_names
 from stator.graph.overlap import guarded
 from stator.graph.prologue import NotAsAssumed, assertions_of, checked, checks_of, undone, written_before_checks
@@ -292,6 +293,7 @@ class Capture:
         self.call = call
         self.owner = owner
         self.operations = 0
+        self.looks_first = False  # the graph fails before it writes
         self.takes_back = False  # the graph leaves inputs as they were where what was assumed does not hold
         self.options = options
         self.stop = stop
@@ -522,10 +524,9 @@ class Capture:
             start = start._replace(refusal=NotAsAssumed)
         if not written or (backend == "eager" and not recorder.fails_late):
             return start._replace(written=written)
-        affordable = backend in IN_ORDER or sum(tensor.nbytes for tensor in tensors) <= MOST_SAVED
-        if affordable and recorder.can_be_undone():
+        if not self.looks_first and recorder.can_be_undone():
             return start._replace(saved=written)
-        if backend in IN_ORDER and not recorder.has_arrays:  # numpy writes without anybody noticing
+        if (self.looks_first or backend in IN_ORDER) and not recorder.has_arrays:  # numpy writes unnoticed
             return start._replace(written=written)
         return start if self.takes_back else None
 
@@ -584,12 +585,26 @@ class Capture:
         written = [recorder.inputs.index(name) for name in recorder.mutated]
         if written and options.backend != "eager":
             function = guarded(function, eager_callable(module), written)
+        if written and options.backend not in IN_ORDER and recorder.repeatable:
+            function = self.looking_first(function, module)
         self.takes_back = bool(written) and self.may_be_late(module)
         if self.takes_back:
             function = self.taking_back(function, module, written)
         if any(dressed):
             function = without_functions(function, [] if options.backend == "eager" else dressed)
         return function, loads
+
+    def looking_first(self, function: Any, module: Any) -> Any:
+        """The graph behind a look at its indices, where it writes to more than is worth a copy."""
+        recorder = self.host.recorder
+        if sum(recorder.tensor(name).nbytes for name in recorder.mutated) <= MOST_SAVED:
+            return function
+        metas = {name: recorder.meta_of_input(name) for name in recorder.inputs}
+        readings, kept = recorder.readings, recorder.kept
+        failing = [node for node in module.graph.nodes if node in recorder.failing]
+        made = looking_first(function, module, failing, metas, readings.writers, kept, readings.homes)
+        self.looks_first = made is not None
+        return made or function
 
     def may_be_late(self, module: Any) -> bool:
         """Whether an assertion of the graph may fail once something was written."""
@@ -608,7 +623,7 @@ class Capture:
 
 
 IN_ORDER = ("eager", "aot_eager")  # backends that write to inputs when the program does, or at the end
-MOST_SAVED = 2**20  # bytes that are copied before a graph whose backend writes when it likes
+MOST_SAVED = 2**20  # bytes that are copied before a graph whose backend writes when it likes, if anything else will do
 QUALNAME: Any = type.__dict__["__qualname__"]
 
 
