@@ -73,6 +73,7 @@ from stator.runtime import (  # noqa: F401 - rows
 from stator.runtime.assemble import Assembly, Rerun
 from stator.runtime.compiling import compiling
 from stator.runtime.continuation import Break, Continuation, break_place
+from stator.runtime.histories import are_asked_for
 from stator.runtime.learned import Learned
 from stator.runtime.tail import GoingOn, tail
 from stator.runtime.tensor_host import TensorHost
@@ -296,6 +297,7 @@ class Capture:
         self.looks_first = False  # the graph fails before it writes
         self.takes_back = False  # the graph leaves inputs as they were where what was assumed does not hold
         self.options = options
+        self.graph_backend = options.backend
         self.stop = stop
         self.watched = watched  # types of which no object may be made before the break
         self.unmade: set[type] = set()  # types of objects that cannot be rebuilt
@@ -320,6 +322,7 @@ class Capture:
         self.host.light_paths, self.host.whole_paths = learned.light, learned.whole
         self.host.locks_break = not locks.LOCK_TYPES.isdisjoint(watched)
         self.host.addresses_break = Address in watched
+        self.host.unmade = frozenset(watched)
         self.guards = self.host.guards
         self.classes = self.host.classes
         self.regions = self.host.regions
@@ -489,6 +492,8 @@ class Capture:
         tensor_hooks.check(host)
         hook_handles.check(host)
         host.identities.guard(assembly.written, torch.Tensor)
+        if type(result) is Break and host.recorder.traces and are_asked_for(result, assembly.outputs.values()):
+            self.graph_backend = "eager"
         graph, inputs = self.compile_graph(assembly)
         if host.locks and host.recorder.repeatable and not self.options.fullgraph:
             # CPython would run the call again, and take them again.
@@ -545,7 +550,7 @@ class Capture:
 
     def compile_graph(self, assembly: Assembly) -> tuple[Any, list[str]]:
         """The graph through the backend, and the loads it takes; None if there is nothing to compute."""
-        recorder, options = self.host.recorder, self.options
+        recorder, options, backend = self.host.recorder, self.options, self.graph_backend
         outputs = list(assembly.outputs.values())
         assembly.spent = settle(recorder, outputs)
         module = recorder.finish(outputs)
@@ -562,7 +567,7 @@ class Capture:
         with recorder.paused():
             tensors = [plain_copy(one) if yes else one for one, yes in zip(tensors, dressed, strict=True)]
         mode = None
-        if self.host.symbols is not None and options.backend != "eager":
+        if self.host.symbols is not None and backend != "eager":
             mode, tensors = recorder.examples()
         events.emit(
             "graph",
@@ -574,24 +579,24 @@ class Capture:
         function = compile_graph(
             module,
             tensors,
-            options.backend,
+            backend,
             mode=options.mode,
             options=options.options,
             dynamic=options.dynamic,
             fake_mode=mode,
         )
-        if not isinstance(options.backend, str) or options.backend not in BACKENDS:
+        if not isinstance(backend, str) or backend not in BACKENDS:
             function = keeping_grad_mode(function, module.graph)
         written = [recorder.inputs.index(name) for name in recorder.mutated]
-        if written and options.backend != "eager":
+        if written and backend != "eager":
             function = guarded(function, eager_callable(module), written)
-        if written and options.backend not in IN_ORDER and recorder.repeatable:
+        if written and backend not in IN_ORDER and recorder.repeatable:
             function = self.looking_first(function, module)
         self.takes_back = bool(written) and self.may_be_late(module)
         if self.takes_back:
             function = self.taking_back(function, module, written)
         if any(dressed):
-            function = without_functions(function, [] if options.backend == "eager" else dressed)
+            function = without_functions(function, [] if backend == "eager" else dressed)
         return function, loads
 
     def looking_first(self, function: Any, module: Any) -> Any:
