@@ -87,6 +87,44 @@ def source(fn: Callable[..., Any], *args: Any) -> str:
     return "".join(event.fields["text"]() for event in seen)
 
 
+def copied_into(big: Any, i: Any) -> Any:
+    big.mul_(2)
+    big.index_copy_(1, i + 1, torch.ones(2, 2))
+    return big[0, i].sum(), torch.nn.functional.embedding(i, big.t()).sum()
+
+
+def assigned(big: Any, i: Any) -> Any:
+    big.mul_(2)
+    big[..., i] = 5.0
+    return torch.nn.functional.cross_entropy(big[:, :8], i, ignore_index=7)
+
+
+def decomposed(big: Any, i: Any) -> Any:
+    big.add_(1)
+    return torch.linalg.cholesky(torch.eye(2) * (3.0 - i)) + big.sum()
+
+
+@pytest.mark.parametrize(("fn", "looks"), [(copied_into, True), (assigned, True), (decomposed, False)])
+def test_large_inputs(fn: Callable[..., Any], looks: bool) -> None:
+    """A backend that writes when it likes: the indices are looked at before, or copies are made."""
+    calls = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        return lambda *args: calls.append(1) or graph.forward(*args)
+
+    compiled = stator.compile(fn, backend=backend)
+    for i in (torch.tensor([0, 7]), torch.tensor([1, 2**18]), torch.tensor([3, 1])):
+        expected, found = torch.ones(2, 2**18), torch.ones(2, 2**18)
+        outcomes = []
+        for run, big in ((fn, expected), (compiled, found)):
+            try:
+                outcomes.append(str(run(big, i)))
+            except (IndexError, RuntimeError) as error:
+                outcomes.append(str(error))
+        assert outcomes[0] == outcomes[1] and torch.equal(expected, found)
+    assert len(calls) == (2 if looks else 3)
+
+
 def test_nothing_is_saved_where_nothing_fails_late() -> None:
     def cached(keys: Any, values: Any, at: Any, x: Any) -> Any:
         keys[at] = x

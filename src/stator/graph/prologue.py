@@ -54,13 +54,13 @@ def checks_of(module: fx.GraphModule, writers: set[fx.Node], effects: set[fx.Nod
         if node in needed:
             continue
         needed.add(node)
-        if not _may_run_first(node, order[node] < first, effects, homes) or len(needed) > MOST:
+        if not may_run_first(node, order[node] < first, effects, homes) or len(needed) > MOST:
             return None
         pending.extend(node.all_input_nodes)
-    return eager_callable(_part(module.graph, needed))
+    return eager_callable(part(module.graph, needed))
 
 
-def _may_run_first(node: fx.Node, before: bool, effects: set[fx.Node], homes: Any) -> bool:
+def may_run_first(node: fx.Node, before: bool, effects: set[fx.Node], homes: Any) -> bool:
     """Whether a node gives at the start what it gives in its place, and costs little."""
     if node.op == "placeholder" or node.target is assert_holds:
         return True
@@ -69,14 +69,14 @@ def _may_run_first(node: fx.Node, before: bool, effects: set[fx.Node], homes: An
     return before or not any(homes[arg].mutated for arg in node.all_input_nodes if arg in homes)
 
 
-def _part(graph: fx.Graph, needed: set[fx.Node]) -> fx.GraphModule:
+def part(graph: fx.Graph, needed: set[fx.Node], outputs: Sequence[fx.Node] = ()) -> fx.GraphModule:
     """The graph of some nodes, with all its inputs."""
     part = fx.Graph()
     copies: dict[fx.Node, fx.Node] = {}
     for node in graph.nodes:
         if node.op == "placeholder" or node in needed:
             copies[node] = part.node_copy(node, copies.__getitem__)
-    part.output(())
+    part.output(tuple(copies[node] for node in outputs))
     return fx.GraphModule(torch.nn.Module(), part)
 
 

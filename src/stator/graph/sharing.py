@@ -42,13 +42,13 @@ class Unique(Exception):
 class Key:
     """What tells a graph from others."""
 
-    def __init__(self, graph: fx.Graph, inputs: Iterable[Any], place: Place) -> None:
+    def __init__(self, graph: fx.Graph, inputs: Iterable[Any], place: Place, way: Any) -> None:
         self.kept: list[Any] = []
         self._numbers: dict[fx.Node, int] = {}
         self._place = place
         memory: dict[int, int] = {}
         kinds = tuple(self._input(value, memory) for value in inputs)
-        self.value = (kinds, tuple(self._node(node) for node in graph.nodes), snapshot()[:-1])
+        self.value = (way, kinds, tuple(self._node(node) for node in graph.nodes), snapshot()[:-1])
 
     def _input(self, value: Any, memory: dict[int, int]) -> Any:
         if type(value) is int:
@@ -102,9 +102,9 @@ class Key:
         return id(value), object
 
 
-def key_of(graph: fx.Graph, inputs: Iterable[Any], place: Place) -> Key | None:
-    """None: it cannot be shared."""
+def key_of(graph: fx.Graph, inputs: Iterable[Any], place: Place, way: Any) -> Key | None:
+    """`way`: how it is compiled. None: it cannot be shared."""
     try:
-        return Key(graph, inputs, place)
+        return Key(graph, inputs, place, way)
     except Unique:
         return None

@@ -22,6 +22,7 @@ from stator.errors import InternalError, StatorError, Unsupported, unsupported
 from stator.eval.machine import Machine, Place, Stopped
 from stator.frame import Frame, forget_tracebacks
 from stator.graph.backends import BACKENDS, compile_graph, refused, traces
+from stator.graph.index_ranges import looking_first
 from stator.graph.module import eager_callable, only_reads, operation_names
 from stator.graph.overlap import guarded
 from stator.graph.prologue import NotAsAssumed, assertions_of, checked, checks_of, undone, written_before_checks
@@ -73,6 +74,7 @@ from stator.runtime import (  # noqa: F401 - rows
 from stator.runtime.assemble import Assembly, Rerun
 from stator.runtime.compiling import compiling
 from stator.runtime.continuation import Break, Continuation, break_place, origin_of_location
+from stator.runtime.histories import are_asked_for
 from stator.runtime.learned import Learned
 from stator.runtime.tail import GoingOn, tail
 from stator.runtime.tensor_host import TensorHost
@@ -296,8 +298,10 @@ class Capture:
         self.operations = 0
         self.graphs: MutableMapping[Any, SharedGraph] | None = None  # compiled ones that may serve again
         self.graph: SharedGraph | None = None
+        self.looks_first = False  # the graph fails before it writes
         self.takes_back = False  # the graph leaves inputs as they were where what was assumed does not hold
         self.options = options
+        self.graph_backend = options.backend
         self.stop = stop
         self.watched = watched  # types of which no object may be made before the break
         self.unmade: set[type] = set()  # types of objects that cannot be rebuilt
@@ -322,6 +326,7 @@ class Capture:
         self.host.light_paths, self.host.whole_paths = learned.light, learned.whole
         self.host.locks_break = not locks.LOCK_TYPES.isdisjoint(watched)
         self.host.addresses_break = Address in watched
+        self.host.unmade = frozenset(watched)
         self.guards = self.host.guards
         self.classes = self.host.classes
         self.regions = self.host.regions
@@ -491,6 +496,8 @@ class Capture:
         tensor_hooks.check(host)
         hook_handles.check(host)
         host.identities.guard(assembly.written, torch.Tensor)
+        if type(result) is Break and host.recorder.traces and are_asked_for(result, assembly.outputs.values()):
+            self.graph_backend = "eager"
         graph, inputs = self.compile_graph(assembly)
         if host.locks and host.recorder.repeatable and not self.options.fullgraph:
             # CPython would run the call again, and take them again.
@@ -526,10 +533,9 @@ class Capture:
             start = start._replace(refusal=NotAsAssumed)
         if not written or (backend == "eager" and not recorder.fails_late):
             return start._replace(written=written)
-        affordable = backend in IN_ORDER or sum(tensor.nbytes for tensor in tensors) <= MOST_SAVED
-        if affordable and recorder.can_be_undone():
+        if not self.looks_first and recorder.can_be_undone():
             return start._replace(saved=written)
-        if backend in IN_ORDER and not recorder.has_arrays:  # numpy writes without anybody noticing
+        if (self.looks_first or backend in IN_ORDER) and not recorder.has_arrays:  # numpy writes unnoticed
             return start._replace(written=written)
         return start if self.takes_back else None
 
@@ -548,7 +554,7 @@ class Capture:
 
     def compile_graph(self, assembly: Assembly) -> tuple[Any, list[str]]:
         """The graph through the backend, and the loads it takes; None if there is nothing to compute."""
-        recorder, options = self.host.recorder, self.options
+        recorder, options, backend = self.host.recorder, self.options, self.graph_backend
         outputs = list(assembly.outputs.values())
         assembly.spent = settle(recorder, outputs)
         module = recorder.finish(outputs)
@@ -566,32 +572,34 @@ class Capture:
         with recorder.paused():
             tensors = [plain_copy(one) if yes else one for one, yes in zip(tensors, dressed, strict=True)]
         mode = None
-        if self.host.symbols is not None and options.backend != "eager":
+        if self.host.symbols is not None and backend != "eager":
             mode, tensors = recorder.examples()
         function = self.compiled_graph(module, originals, tensors, mode)
-        if not isinstance(options.backend, str) or options.backend not in BACKENDS:
+        if not isinstance(backend, str) or backend not in BACKENDS:
             function = keeping_grad_mode(function, module.graph)
         written = [recorder.inputs.index(name) for name in recorder.mutated]
-        if written and options.backend != "eager":
+        if written and backend != "eager":
             function = guarded(function, eager_callable(module), written)
+        if written and backend not in IN_ORDER and recorder.repeatable:
+            function = self.looking_first(function, module)
         self.takes_back = bool(written) and self.may_be_late(module)
         if self.takes_back:
             function = self.taking_back(function, module, written)
         if any(dressed):
-            function = without_functions(function, [] if options.backend == "eager" else dressed)
+            function = without_functions(function, [] if backend == "eager" else dressed)
         return function, loads
 
     def compiled_graph(self, module: Any, originals: list[Any], examples: list[Any], mode: Any) -> Any:
         """What the backend makes of the graph, or made of the same one before."""
-        options, name, operations = self.options, self.name, self.operations
+        options, name, operations, backend = self.options, self.name, self.operations, self.graph_backend
         if only_reads(module) and (
             self.stop is not None or all(id(one) in self.host.float_inputs for one in originals)
         ):
             return eager_callable(module)
         key = None
         if self.graphs is not None and not any(map(is_symbolic, examples)):
-            key = key_of(module.graph, originals, origin_of_location)
-        known = self.graphs.get((key.value, options.dynamic)) if self.graphs is not None and key is not None else None
+            key = key_of(module.graph, originals, origin_of_location, (options.dynamic, backend is options.backend))
+        known = self.graphs.get(key.value) if self.graphs is not None and key is not None else None
         events.emit(
             "graph" if known is None else "shared",
             name=name,
@@ -605,15 +613,27 @@ class Capture:
         function = compile_graph(
             module,
             examples,
-            options.backend,
+            backend,
             mode=options.mode,
             options=options.options,
             dynamic=options.dynamic,
             fake_mode=mode,
         )
         if self.graphs is not None and key is not None:
-            self.graph = self.graphs[key.value, options.dynamic] = SharedGraph(function, key.kept)
+            self.graph = self.graphs[key.value] = SharedGraph(function, key.kept)
         return function
+
+    def looking_first(self, function: Any, module: Any) -> Any:
+        """The graph behind a look at its indices, where it writes to more than is worth a copy."""
+        recorder = self.host.recorder
+        if sum(recorder.tensor(name).nbytes for name in recorder.mutated) <= MOST_SAVED:
+            return function
+        metas = {name: recorder.meta_of_input(name) for name in recorder.inputs}
+        readings, kept = recorder.readings, recorder.kept
+        failing = [node for node in module.graph.nodes if node in recorder.failing]
+        made = looking_first(function, module, failing, metas, readings.writers, kept, readings.homes)
+        self.looks_first = made is not None
+        return made or function
 
     def may_be_late(self, module: Any) -> bool:
         """Whether an assertion of the graph may fail once something was written."""
@@ -632,7 +652,7 @@ class Capture:
 
 
 IN_ORDER = ("eager", "aot_eager")  # backends that write to inputs when the program does, or at the end
-MOST_SAVED = 2**20  # bytes that are copied before a graph whose backend writes when it likes
+MOST_SAVED = 2**20  # bytes that are copied before a graph whose backend writes when it likes, if anything else will do
 QUALNAME: Any = type.__dict__["__qualname__"]
 
 

@@ -111,6 +111,7 @@ class TensorHost(Host):
         self.arrays: list[Any] = []  # records of outside arrays whose contents have entered
         self.dirty: set[Path] = set()  # those that the program wrote to at some time
         self.lent: list[Any] = []  # arrays whose memory a tensor shares
+        self.unmade: frozenset[type] = frozenset()  # types of which no object may be made
         self.hooks: list[Any] = []  # effects that register hooks on tensors
         self.handles: list[Any] = []  # hooks that the program registers on modules: number, table
         self.recorder.host = self

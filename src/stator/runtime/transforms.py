@@ -9,6 +9,8 @@ import torch
 from torch._functorch import apis, eager_transforms
 from torch._functorch import vmap as batching
 
+from stator.emit.plan import CannotRebuild, Heap, Plan
+from stator.emit.recipes import register_whole
 from stator.frame import Frame, throw
 from stator.native.callers import CALLERS
 from stator.runtime.bodies import Captured, capture, flatten, record
@@ -148,8 +150,9 @@ class Linear:
         self.primals = primals
         self.options = options
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        raise TypeError("a function that torch.func returned cannot leave a compiled function")
+
+def refuse(obj: Any, solid: Any, heap: Heap) -> Plan:
+    raise CannotRebuild(obj, "a function that torch.func returned cannot leave a compiled function")
 
 
 class Pullback(Linear):
@@ -167,6 +170,7 @@ class Pushforward(Linear):
 @answers_for(eager_transforms._vjp_with_argnums)
 def call_vjp(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """`vjp(func, *primals)`: the value now, and a function for later."""
+    check_stays(host, Pullback, "vjp")
     func, primals = args[0], tuple(args[1:])
     options = kwargs or {}
     flatten(host, (primals, options), "vjp")
@@ -201,6 +205,7 @@ def call_pullback(host: Any, f: Frame, pullback: Any, args: list[Any], kwargs: d
 @answers_for(eager_transforms.linearize)
 def call_linearize(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """`linearize(func, *primals)`: the value now, and a function for later."""
+    check_stays(host, Pushforward, "linearize")
     func, primals = args[0], tuple(args[1:])
     flatten(host, primals, "linearize")
     captured = capture(host, f, "linearize", func, primals, {}, undifferentiated, transformed=True)
@@ -221,6 +226,14 @@ def call_pushforward(host: Any, f: Frame, linear: Any, args: list[Any], kwargs: 
     return record(host, "pushforward", call, (linear.primals, tuple(args)), [linear.captured])
 
 
+def check_stays(host: Any, kind: type, name: str) -> None:
+    """Where such a function would leave the graph, torch makes it."""
+    if kind in host.unmade:
+        raise host.refuse("higher-order", f"{name}: the function it returns leaves the graph", function=name)
+
+
+register_whole(Pullback, refuse)
+register_whole(Pushforward, refuse)
 CALLERS[id(Pullback)] = call_pullback
 CALLERS[id(Pushforward)] = call_pushforward
 

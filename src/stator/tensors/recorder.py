@@ -135,6 +135,7 @@ class Recorder:
         self.kept: set[fx.Node] = set()
         self.fallible = False  # the graph tells by itself that it was not made for these data
         self.adorned: list[weakref.ref[TracedTensor]] = []  # made while capturing, with attributes of the program's own
+        self.failing: set[fx.Node] = set()  # nodes that may fail depending on data, once the graph is finished
         self.repeatable = False  # the graph may fail depending on data; unless it wrote something, nothing has changed
         self.fails_late = False  # it may do so when it has written to inputs, even if nodes run in order
         self.random = False  # it may have drawn random numbers
@@ -716,6 +717,7 @@ class Recorder:
             raise left_its_graph()
         failing = {node for node in self.graph.nodes if node.op.startswith("call") and may_fail(node)}
         failing |= self._takers_of_data()
+        self.failing = failing
         mutated = self.mutated
         if (failing or self.fallible) and not (mutated and self.fallible) and all(map(may_run_twice, self.kept)):
             self.repeatable = not any(self._inputs.metas[name].inference for name in mutated)

@@ -1,0 +1,89 @@
+"""Gradients and hooks behind a break, of tensors that a traced graph made: their history is the one of eager."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import stator
+
+
+def broken(x: Any) -> Any:
+    y = x.sin()
+    stator.graph_break()
+    return (y * y).sum()
+
+
+def hooked(x: Any) -> Any:
+    seen: list[Any] = []
+    h = x * 2
+    y = (h * h).sum()
+    stator.graph_break()
+    h.register_hook(lambda grad: seen.append(grad.sum()))
+    y.backward()
+    return seen, x.grad
+
+
+def with_respect_to(x: Any) -> Any:
+    h = x * 2
+    y = (h * h).sum()
+    stator.graph_break()
+    return torch.autograd.grad(y, h)
+
+
+def penalty(x: Any) -> Any:
+    y = (x * x * x).sum()
+    stator.graph_break()
+    (grad,) = torch.autograd.grad(y, x, create_graph=True)
+    stator.graph_break()
+    (grad * grad).sum().backward()
+    return x.grad
+
+
+def second_order(x: Any) -> Any:
+    x = x.detach()
+    return torch.autograd.functional.hessian(broken, x), torch.autograd.functional.hvp(broken, x, torch.ones(3))
+
+
+def tangents(x: Any) -> Any:
+    return torch.autograd.functional.jvp(lambda a: broken(a) * a, x.detach(), torch.ones(3))
+
+
+@pytest.mark.parametrize("program", [hooked, with_respect_to, penalty, second_order, tangents])
+def test_traced(program: Any) -> None:
+    compiled = stator.compile(program, backend="aot_eager")
+    for _ in range(2):
+        expected = program(torch.ones(3, requires_grad=True))
+        torch.testing.assert_close(compiled(torch.ones(3, requires_grad=True)), expected)
+
+
+def test_training_is_traced() -> None:
+    """Where nobody asks for a history, the graph before a break is one for the backend."""
+    graphs = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    def program(x: Any) -> Any:
+        h = x * 2
+        stator.graph_break()
+        return h.sum()
+
+    stator.compile(program, backend=backend)(torch.ones(3, requires_grad=True)).backward()
+    assert len(graphs) == 2
+
+
+def test_pullback_behind_a_break() -> None:
+    def program(x: Any) -> Any:
+        y, pullback = torch.func.vjp(lambda a: a.sin() * a, x * 2)
+        stator.graph_break()
+        return y + 1, pullback(torch.ones(3)), x * 2 + 1
+
+    stator.reset()
+    compiled = stator.compile(program, backend="eager")
+    for _ in range(2):
+        assert str(compiled(torch.ones(3))) == str(program(torch.ones(3)))
+    assert stator.stats()["graphs"] >= 2
