@@ -31,14 +31,18 @@ is_own(PyTracebackObject *entry)
     return own;
 }
 
-/* Takes stator's own frames out of the chain; the first that is left, borrowed from the chain, NULL for none. */
+/* Takes stator's own frames out of the chain and puts them into the list; the first that is left, borrowed from the
+   chain, NULL for none. */
 static PyObject *
-unlink_own(PyObject *chain)
+unlink_own(PyObject *chain, PyObject *own)
 {
     PyTracebackObject *first = NULL, *last = NULL, *next;
     for (PyTracebackObject *entry = (PyTracebackObject *)chain; entry != NULL; entry = next) {
         next = entry->tb_next;
         if (is_own(entry)) {
+            if (own == NULL || PyList_Append(own, (PyObject *)entry->tb_frame) < 0) {
+                PyErr_Clear();
+            }
             continue;
         }
         if (last == NULL) {
@@ -55,17 +59,33 @@ unlink_own(PyObject *chain)
     return (PyObject *)first;
 }
 
+/* What stator's frames hold of the program's ends with the call: the frames of the traceback know them as callers. */
+static void
+clear_frames(PyObject *frames)
+{
+    for (Py_ssize_t i = 0; frames != NULL && i < PyList_GET_SIZE(frames); i++) {
+        PyObject *done = PyObject_CallMethod(PyList_GET_ITEM(frames, i), "clear", NULL);
+        if (done == NULL) {
+            PyErr_Clear(); /* it is still running */
+        }
+        Py_XDECREF(done);
+    }
+}
+
 /* The same for the exception that is set now, unless it is stator's own. */
 void
 traceback_clean(void)
 {
-    PyObject *type, *value, *traceback;
+    PyObject *type, *value, *traceback, *own = NULL;
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
     if (traceback != NULL && own_prefixes != NULL && !PyErr_GivenExceptionMatches(value, own_errors)) {
-        PyObject *first = Py_XNewRef(unlink_own(traceback));
+        own = PyList_New(0);
+        PyObject *first = Py_XNewRef(unlink_own(traceback, own));
         Py_SETREF(traceback, first);
     }
     PyException_SetTraceback(value, traceback == NULL ? Py_None : traceback);
+    clear_frames(own);
+    Py_XDECREF(own);
     PyErr_Restore(type, value, traceback);
 }

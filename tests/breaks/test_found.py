@@ -430,3 +430,33 @@ def test_near_the_recursion_limit() -> None:
     for left in (3, 16, 18, 20, 22, 40):
         compiled = stator.compile(work, backend="eager", fullgraph=False)
         assert outcome(depth - left, compiled) == outcome(depth - left, work)
+
+
+CLOSED: list[str] = []
+
+
+def closing() -> Iterator[int]:
+    try:
+        yield 1
+        yield 2
+    finally:
+        CLOSED.append("closed")
+
+
+def raises_out_of_a_loop() -> None:
+    for number in closing():
+        os.urandom(1)
+        raise KeyError(number)
+
+
+@pytest.mark.parametrize("setting", [None, "3", "all"])
+def test_iterator_ends_with_the_call_that_raised(setting: str | None) -> None:
+    """The traceback knows stator's frames as callers; they hold nothing of the program's."""
+    forced.force(setting)
+    compiled = stator.compile(raises_out_of_a_loop, backend="eager", fullgraph=False)
+    for _ in range(2):
+        CLOSED.clear()
+        with pytest.raises(KeyError) as caught:
+            compiled()
+        assert CLOSED == ["closed"]
+        del caught

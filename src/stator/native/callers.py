@@ -15,7 +15,7 @@ from stator._frames import native as run_native
 from stator.eval.methods import described, next_method
 from stator.frame import RAISED, Frame
 from stator.native import policy
-from stator.native.held import check_referent
+from stator.native.held import check_referent, entered
 from stator.native.receivers import check_bases, check_cache, check_called, check_receiver, unbound
 from stator.native.rows import NAMED_METHODS, OUTSIDE_METHODS, OVERRIDES, STANDINS, Caller, method_row
 from stator.world.door import by_identity, is_free
@@ -200,6 +200,8 @@ def call_wrapper(host: Host, f: Frame, function: Any, args: list[Any], kwargs: d
         row = STANDINS.get(type.__dict__.get(function.__name__))
         if row is not None:
             return row(host, f, type.__dict__[function.__name__], [function.__self__, *args], kwargs)
+    if function.__name__ == "__call__" and isinstance(function.__self__, weakref.ref):
+        return host.call(f, weakref.ref.__call__, [function.__self__, *args], kwargs)
     plain = function.__name__ == "__setattr__" and type(function).__dict__["__objclass__"].__get__(function) is object
     within = stored(f, function, [function.__self__, *args]) if plain else None
     return call_python(host, f, function, args, kwargs, within)
@@ -241,6 +243,7 @@ def call_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[st
         return row(host, f, obj, args, kwargs)
     if isinstance(obj, weakref.ref):
         check_referent(host, f, obj)
+        return entered(host, obj, call_python(host, f, obj, args, kwargs))
     if type(obj) is LruCache:
         check_cache(host, obj)
     else:

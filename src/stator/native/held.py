@@ -24,6 +24,16 @@ def check_referent(world: World, f: Frame, reference: Any) -> None:
         raise gone(world, referent)
 
 
+def entered(world: World, reference: Any, referent: Any) -> Any:
+    """What a weak reference was asked for, as the program sees it: one from outside leads to an outside object."""
+    record = world.records.get(id(referent))
+    if record is not None:
+        return record.inner
+    if id(reference) not in world.records:
+        return referent
+    return world.enter(referent, world.path_of(reference).part("referent", weakref.ref.__call__))
+
+
 def gone(world: World, referent: Any) -> Exception:
     name = type(referent).__name__
     return world.refuse("native-outside-object", f"a weak reference to a {name} that may be gone", function="ref")

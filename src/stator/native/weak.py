@@ -7,7 +7,7 @@ from typing import Any
 
 from stator.frame import Frame
 from stator.native.callers import CALLERS, call_c_object, call_python
-from stator.native.held import check_referent
+from stator.native.held import check_referent, entered
 from stator.native.host import Host
 from stator.native.rows import standin
 from stator.world.callbacks import Observed
@@ -26,7 +26,17 @@ def stand_reference(host: Host, f: Frame, function: Any, args: list[Any], kwargs
 
 def call_reference(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: Any) -> Any:
     check_referent(host, f, obj)
-    return call_c_object(host, f, obj, args, kwargs)
+    return entered(host, obj, call_c_object(host, f, obj, args, kwargs))
 
 
 CALLERS[id(weakref.ref)] = call_reference
+
+
+@standin(weakref.ref.__call__)
+def stand_call(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`ref.__call__(reference)`, and `super().__call__()` in a subclass."""
+    known = len(args) == 1 and isinstance(args[0], weakref.ref)
+    if known:
+        check_referent(host, f, args[0])
+    made = call_python(host, f, function, args, kwargs)
+    return entered(host, args[0], made) if known else made

@@ -391,6 +391,8 @@ def enter_weakref(world: World, obj: Any, path: Path) -> Any:
         inner = world.enter(referent, path.part("referent", operator.call))
         if obj.__callback__ is not None:
             world.mourned[id(inner)] = inner
+        elif inner is not referent:
+            return world.register_shadow(obj, path, weakref.ref(inner))
     return obj
 
 

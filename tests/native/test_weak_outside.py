@@ -1,0 +1,126 @@
+"""Weak references from outside lead to what the program sees of an object, never to the object itself."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import pytest
+import torch
+
+import stator
+
+
+class Listing(list):  # type: ignore[type-arg]
+    pass
+
+
+class Mapping(dict):  # type: ignore[type-arg]
+    pass
+
+
+class Subclass(weakref.ref):  # type: ignore[type-arg]
+    pass
+
+
+class Owner:
+    def __init__(self) -> None:
+        self.seen = Listing()
+
+    def notes(self) -> int:
+        self.seen.append(len(self.seen))
+        return len(self.seen)
+
+
+KINDS = {
+    "plain": weakref.ref,
+    "with a callback": lambda obj: weakref.ref(obj, lambda reference: None),
+    "subclass": Subclass,
+    "keyed": lambda obj: weakref.KeyedRef(obj, None, 5),  # type: ignore[call-arg]
+}
+
+
+def changes(x: torch.Tensor, reference: Any, kept: Any) -> Any:
+    found = reference()
+    found.append(len(found))
+    del reference()[0]
+    return found is kept, reference() is found, len(reference()), x + found[-1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_container_changes_once(kind: str) -> None:
+    kept = Listing([5, 6])
+    reference = KINDS[kind](kept)
+    compiled = stator.compile(changes, backend="eager", fullgraph=True)
+    for size in (3, 3):
+        same, again, count, y = compiled(torch.zeros(1), reference, kept)
+        assert (same, again, count, y.item()) == (True, True, 2, 2.0)
+        assert len(kept) + 1 == size
+    assert kept == [2, 2]
+
+
+def test_key_is_deleted_once() -> None:
+    kept = Mapping(a=1, b=2)
+    reference = weakref.ref(kept)
+
+    def deletes(x: torch.Tensor) -> Any:
+        del reference()["a"]  # type: ignore[index]
+        return x + 1, list(map(weakref.ref.__call__, [reference]))[0] is kept, weakref.ref(kept) is reference
+
+    assert stator.compile(deletes, backend="eager", fullgraph=True)(torch.zeros(1))[1:] == (True, True)
+    assert kept == {"b": 2}
+
+
+def test_values_of_a_weak_dict() -> None:
+    kept = Listing([1])
+    table = weakref.WeakValueDictionary({"kept": kept})
+
+    def changed(x: torch.Tensor) -> Any:
+        table["kept"].append(2)
+        return x + len(table["kept"]), table["kept"] is kept
+
+    y, same = stator.compile(changed, backend="eager", fullgraph=True)(torch.zeros(1))
+    assert (y.item(), same, kept) == (2.0, True, [1, 2])
+
+
+def test_weak_method() -> None:
+    owner = Owner()
+    method = weakref.WeakMethod(owner.notes)
+    compiled = stator.compile(lambda x: x + method()(), backend="eager", fullgraph=True)  # type: ignore[misc]
+    assert [compiled(torch.zeros(1)).item() for _ in range(3)] == [1.0, 2.0, 3.0]
+    assert owner.seen == [0, 1, 2]
+
+
+def test_reference_dies() -> None:
+    """An entry is made for a live referent; once that is gone, so is the entry."""
+    kept = Listing([1])
+    reference = Subclass(kept)
+    compiled = stator.compile(lambda x: x + (reference() is None), backend="eager", fullgraph=True)
+    assert compiled(torch.zeros(1)).item() == 0.0
+    del kept
+    assert compiled(torch.zeros(1)).item() == 1.0
+
+
+def test_removed_hook() -> None:
+    w = torch.ones(2, requires_grad=True)
+    handle = w.register_hook(lambda grad: grad * 2)
+
+    def removes(x: torch.Tensor) -> torch.Tensor:
+        handle.remove()
+        return x + 1
+
+    compiled = stator.compile(removes, backend="eager")
+    compiled(torch.zeros(1))
+    assert not w._backward_hooks
+    assert not stator.report.events.events("error")
+
+
+def test_reference_and_referent_leave() -> None:
+    kept = Listing([1])
+    reference = weakref.ref(kept)
+
+    def gives(x: torch.Tensor) -> Any:
+        return reference, reference(), x + 1
+
+    given, found, _ = stator.compile(gives, backend="eager", fullgraph=True)(torch.zeros(1))
+    assert given is reference and found is kept
