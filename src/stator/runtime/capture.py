@@ -554,7 +554,7 @@ class Capture:
 
     def compile_graph(self, assembly: Assembly) -> tuple[Any, list[str]]:
         """The graph through the backend, and the loads it takes; None if there is nothing to compute."""
-        recorder, options, backend = self.host.recorder, self.options, self.graph_backend
+        recorder, backend = self.host.recorder, self.graph_backend
         outputs = list(assembly.outputs.values())
         assembly.spent = settle(recorder, outputs)
         module = recorder.finish(outputs)
