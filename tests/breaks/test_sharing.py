@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 import stator
-from tests.breaks.test_counts import graphs
+from tests.breaks.test_counts import CALLS, graphs
 from tests.harness import check
 
 
@@ -194,3 +194,24 @@ def test_stop_iteration_of_a_mapped_function_ends_the_loop() -> None:
         return total, len(list(items))
 
     check(program, torch.ones(4), fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+def test_a_search_that_follows_data_runs_as_it_is() -> None:
+    """LBFGS, whose history grows: the function that it minimizes is the graph."""
+
+    def make() -> Any:
+        w = torch.zeros(4, requires_grad=True)
+        optimizer = torch.optim.LBFGS([w], max_iter=3)
+
+        def program(x: Any) -> Any:
+            def closure() -> Any:
+                optimizer.zero_grad()
+                loss = ((w - x) ** 2).sum()
+                loss.backward()
+                return loss
+
+            return optimizer.step(closure).item()
+
+        return program
+
+    assert graphs(make, CALLS[:6])[0] == 1

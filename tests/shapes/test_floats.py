@@ -14,9 +14,9 @@ from tests.harness import check
 VALUES = (0.1, 0.2, 0.35, 1e-3, 7.0)
 
 
-def sweep(fn, backend="eager", recompiles=1, values=VALUES):
+def sweep(fn, backend="eager", recompiles=1, values=VALUES, graphs=None):
     vary = [(torch.rand(4) + 1, value) for value in values]
-    graphs = recompiles + 1
+    graphs = recompiles + 1 if graphs is None else graphs
     check(fn, vary=vary, expect_recompiles=recompiles, expect_graphs=graphs, tolerance=1e-6, backend=backend)
 
 
@@ -72,7 +72,7 @@ def test_elsewhere_a_constant():
     def program(x, s):
         return f"{s}", {s: 1}, s * 0.5 > 0.3, torch.quantile(x, min(s, 1.0))
 
-    sweep(program, recompiles=2, values=(0.1, 0.2, 0.35, 0.2, 0.1))
+    sweep(program, recompiles=2, values=(0.1, 0.2, 0.35, 0.2, 0.1), graphs=2)  # one serves again
 
 
 def test_what_a_float_is():
@@ -84,7 +84,7 @@ def test_with_other_numbers():
         return x * s, n * s, s - n, s + True, s * 1j, 2j - s, s < n, n >= s
 
     check(program, vary=[(torch.ones(2), s, 3) for s in VALUES], expect_recompiles=None, expect_graphs=None)
-    check(program, vary=[(torch.ones(2), 0.5 * n, n) for n in (2, 3, 4, 3)], expect_recompiles=2, expect_graphs=3)
+    check(program, vary=[(torch.ones(2), 0.5 * n, n) for n in (2, 3, 4, 3)], expect_recompiles=2, expect_graphs=2)
 
 
 def test_odd_values():
@@ -94,7 +94,7 @@ def test_odd_values():
 
 def test_a_bound():
     vary = [(torch.ones(2), value) for value in (0.1, 0.2, 3.5, 0.3, 4.0, 3, 3.0, 2.9)]
-    check(lambda x, s: x * s if s < 3 else x - s, vary=vary, expect_recompiles=None, expect_graphs=5)
+    check(lambda x, s: x * s if s < 3 else x - s, vary=vary, expect_recompiles=None, expect_graphs=4)
 
 
 def test_a_float_that_is_written_back():

@@ -33,7 +33,7 @@ KINDS: dict[str, Kind] = {
     "skip": Kind("frames_skipped", "a frame ran eagerly: code, break_id, reason, remedy, location, stack"),
     "break": Kind("graph_breaks", "capture stopped before the end of a frame: the same as skip"),
     "graph": Kind("graphs", "a graph went to the backend: name, operations, text(), ops()"),
-    "shared": Kind("graphs_shared", "a graph that went to the backend before serves again: the same as graph"),
+    "shared": Kind(None, "a graph that went to the backend before serves again: the same as graph"),
     "recompile": Kind("recompiles", "no entry fitted the call: code, reasons"),
     "guards": Kind(None, "the guards of a new entry: name, count, text()"),
     "code": Kind(None, "the entry function of a new entry: name, text()"),

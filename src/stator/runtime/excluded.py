@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from types import FunctionType
 from typing import Any
+
+import torch
 
 from stator import _frames
 from stator.frame import Frame
@@ -42,6 +45,8 @@ def is_torch_wrapper(function: Any) -> bool:
 
 def caller_of(function: Any) -> Any:
     """Calls from the program's own code are refused where they are made."""
+    if type(function) is FunctionType and function.__code__ is SEARCH:
+        return refuse_search
     if type(function) is not FunctionType or not is_excluded(function):
         return None
     return call_within if is_of_optimizer(function) else refuse_call
@@ -55,6 +60,15 @@ def is_of_optimizer(function: Any) -> bool:
 
 def call_within(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     return host.call(f, function.__wrapped__, args, kwargs)
+
+
+# LBFGS decides by data several times in each iteration, and works with a history that grows from one to the next:
+# captured, it would be compiled again and again.
+SEARCH = inspect.unwrap(torch.optim.LBFGS.step).__code__
+
+
+def refuse_search(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    raise host.refuse("data-dependent-branch", "a search of torch.optim.LBFGS follows data", function="LBFGS.step")
 
 
 def refuse_call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
