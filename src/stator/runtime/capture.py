@@ -28,6 +28,7 @@ from stator.graph.overlap import guarded
 from stator.graph.prologue import NotAsAssumed, assertions_of, checked, checks_of, undone, written_before_checks
 from stator.graph.restore import keeping_grad_mode
 from stator.graph.sharing import SharedGraph, key_of
+from stator.graph.undefined import reach, undefining
 from stator.guards import path as paths
 from stator.guards.check import EQ
 from stator.guards.guardset import GuardSet
@@ -574,9 +575,15 @@ class Capture:
         mode = None
         if self.host.symbols is not None and backend != "eager":
             mode, tensors = recorder.examples()
+        wanted = [i for i, one in enumerate(outputs) if type(one) is TracedTensor and one._meta.requires_grad]
+        led = None
+        if len(wanted) > 1 and traces(backend):
+            led = reach(module.graph, recorder.readings.homes, tensors, wanted)
         function = self.compiled_graph(module, originals, tensors, mode)
         if not isinstance(backend, str) or backend not in BACKENDS:
             function = keeping_grad_mode(function, module.graph)
+        if led is not None:
+            function = undefining(function, led)
         written = [recorder.inputs.index(name) for name in recorder.mutated]
         if written and backend != "eager":
             function = guarded(function, eager_callable(module), written)

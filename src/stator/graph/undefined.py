@@ -1,0 +1,110 @@
+"""Gradients that eager leaves undefined: AOTAutograd gives zeros to an input whose outputs nobody used.
+
+An optimizer passes over a parameter without gradient, but decays one whose gradient is zero. So where some input leads
+to some of the outputs only, the node that AOTAutograd puts into the history gets a hook, which takes away what no
+gradient led to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from stator.tensors.data import with_data
+from stator.tensors.traced import Storage
+
+Reach = list[frozenset[int]]  # for each input that is a tensor: the outputs that may depend on it
+
+COMPILED = "CompiledFunctionBackward"
+MOVING = frozenset({with_data, "set_", "resize_", "resize_as_"})  # tensors live in other memory afterwards
+
+
+def reach(
+    graph: fx.Graph, homes: Mapping[fx.Node, Storage], values: Sequence[Any], wanted: Iterable[int]
+) -> Reach | None:
+    """Which of the wanted outputs each input leads to, at most; None if all do that matter, or it is not known.
+
+    `values` are the inputs, `wanted` the outputs that require grad.
+    """
+    nodes = list(graph.nodes)
+    if any(node.target in MOVING for node in nodes):
+        return None
+    pairs = zip(graph.find_nodes(op="placeholder"), values, strict=True)
+    inputs = {node: value.requires_grad for node, value in pairs if isinstance(value, torch.Tensor)}
+    found = {node: {i} for i, node in enumerate(inputs)}
+    memory: dict[Storage, set[int]] = {}
+    size = -1
+    while size != (size := sum(map(len, found.values())) + sum(map(len, memory.values()))):
+        for node in nodes:
+            mine = found.setdefault(node, set())
+            for taken in node.all_input_nodes:
+                mine |= found[taken]
+            home = homes.get(node)
+            if home is not None and home.writes:  # whoever lives there sees what was written, before or after
+                shared = memory.setdefault(home, set())
+                shared |= mine
+                for writer in home.writes:
+                    shared |= found.get(writer, set())
+                mine |= shared
+    outputs: Any = nodes[-1].args[0]
+    ends = frozenset(wanted)
+    led = [frozenset(o for o in ends if i in found[outputs[o]]) for i in range(len(inputs))]
+    partial = any(one != ends for one, differentiable in zip(led, inputs.values(), strict=True) if differentiable)
+    return led if partial else None
+
+
+class Undefine:
+    """The hook of one node."""
+
+    def __init__(self, led: Reach, places: dict[int, int]) -> None:
+        self.led = led
+        self.places = places  # the output at each place of the node
+
+    def __call__(self, inner: Sequence[Any], outer: Sequence[Any]) -> tuple[Any, ...] | None:
+        given = {self.places.get(i, -1) for i, gradient in enumerate(outer) if gradient is not None}
+        if -1 in given:  # an output that is a view of it, or an input that was written to
+            return None
+        return tuple(gradient if one & given else None for gradient, one in zip(inner, self.led, strict=True))
+
+
+def undefining(compiled: Callable[..., Sequence[Any]], led: Reach) -> Callable[..., Sequence[Any]]:
+    """`compiled`, whose inputs get no gradient if nothing that depends on them does."""
+
+    known = False  # that the node leads to these very inputs
+
+    def run(*args: Any) -> Sequence[Any]:
+        nonlocal known
+        outputs = compiled(*args)
+        found: dict[Any, dict[int, int]] = {}
+        for i, output in enumerate(outputs):
+            node = output.grad_fn if isinstance(output, torch.Tensor) else None
+            if node is not None and type(node).__name__ == COMPILED:
+                found.setdefault(node, {})[output.output_nr] = i
+        for node, places in found.items():
+            known = known or _takes(node, args)
+            if known and len(node.next_functions) == len(led):
+                node.register_hook(Undefine(led, places))
+        return outputs
+
+    return run
+
+
+def _takes(node: Any, args: Sequence[Any]) -> bool:
+    """Whether a node leads to these very inputs, one by one."""
+    tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+    edges = [edge for edge, _ in node.next_functions]
+    if len(edges) != len(tensors):
+        return False
+    for edge, tensor in zip(edges, tensors, strict=True):
+        if edge is None:
+            if tensor.requires_grad:
+                return False
+        elif tensor.grad_fn is None:
+            if getattr(edge, "variable", None) is not tensor:
+                return False
+        elif tensor.grad_fn is not edge:
+            return False
+    return True

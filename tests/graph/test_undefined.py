@@ -1,0 +1,70 @@
+"""Which gradients a backward through a compiled graph leaves undefined: those that eager does."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import stator
+
+
+class Heads(nn.Module):
+    """Each output leads to some of the parameters."""
+
+    def __init__(self, program):
+        super().__init__()
+        self.program = program
+        self.a, self.b, self.c = (nn.Linear(3, 3) for _ in range(3))
+        self.norm = nn.BatchNorm1d(3)
+
+    def forward(self, x):
+        return self.program(self, x)
+
+
+def written(m, x):
+    y, z = m.a(x), torch.zeros(4, 3)
+    z[0] = m.b(x)[0]
+    part = y[1:]
+    part.mul_(m.c(x)[1:])
+    return y, z, m.b(x).detach(), y.t()
+
+
+def broken(m, x):
+    y, unused = m.a(x), m.b(x)
+    if y.sum() > 100:
+        return unused, y
+    return m.c(y), y
+
+
+def changed(m, x):
+    y = x * 1
+    h = m.b(x)
+    y.copy_(m.a(x))
+    return y, h, m.norm(y)
+
+
+PROGRAMS = [written, broken, changed]
+
+
+def gradients(module, results, i):
+    for parameter in module.parameters():
+        parameter.grad = None
+    results[i].sum().backward()
+    return {name: parameter.grad for name, parameter in module.named_parameters()}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_undefined_gradients(program):
+    eager = Heads(program)
+    module = copy.deepcopy(eager)
+    compiled = stator.compile(module, backend="aot_eager")
+    for i in range(2):
+        x = torch.randn(4, 3)
+        expected, found = gradients(eager, eager(x), i), gradients(module, compiled(x), i)
+        assert [name for name, grad in found.items() if grad is None] == [
+            name for name, grad in expected.items() if grad is None
+        ]
+        for name, grad in expected.items():
+            if grad is not None:
+                torch.testing.assert_close(found[name], grad)
