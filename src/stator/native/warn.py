@@ -84,7 +84,7 @@ def action_for(host: Host, f: Frame, text: str, category: type, module: str, lin
 def show(text: str, category: Any, filename: str, line: int, module: str, namespace: dict[str, Any]) -> None:
     """Run time: the warning as `warnings.warn` would have issued it there."""
     registry = namespace.setdefault(REGISTRY, {})
-    warnings.warn_explicit(text, category, filename, line, module, registry, namespace)
+    warnings.warn_explicit(text, category, filename, line, module, registry)
 
 
 class Registries:

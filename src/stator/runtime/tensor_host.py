@@ -35,6 +35,7 @@ from stator.runtime import (
     hook_handles,
     marked,
     overriding,
+    scalar_warning,
     symbolic_host,
     torch_compiled,
     unrolling,
@@ -112,6 +113,7 @@ class TensorHost(Host):
         self.dirty: set[Path] = set()  # those that the program wrote to at some time
         self.lent: list[Any] = []  # arrays whose memory a tensor shares
         self.unmade: frozenset[type] = frozenset()  # types of which no object may be made
+        self.warns_of_scalars = False
         self.hooks: list[Any] = []  # effects that register hooks on tensors
         self.handles: list[Any] = []  # hooks that the program registers on modules: number, table
         self.recorder.host = self
@@ -467,7 +469,10 @@ def convert(rule: Any, otherwise: Any, host: Any, f: Frame, function: Any, args:
             raise host.refuse("tensor-numpy", "an array with dimensions as a number", function=function.__name__)
         given = given._tensor
     try:
-        return rule(host.recorder, given)
+        made = rule(host.recorder, given)
+        if function is float:
+            scalar_warning.note(host, f, given)
+        return made
     except Unsupported as error:
         raise host.located(error) from None
 
