@@ -1,0 +1,217 @@
+"""Runs random programs plainly and with breaks: `python -m tests.breaks.generated [--forced N] [--reduce] FIRST LAST`.
+
+Each program (`generating.py`) is called twice in a world of its own: plainly, compiled, and compiled with breaks forced
+at N random instructions or at all of them. What it returns, raises (with the lines of its traceback), prints, and
+leaves behind in its arguments and globals must be the same, and nothing may go wrong inside stator. `--reduce` removes
+statements of a program for as long as it differs in the same manner.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import copy
+import io
+import random
+import sys
+import traceback
+import types
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+import stator
+from stator.eval import forced
+from stator.report import events
+from tests.breaks.generating import PRELUDE, source
+
+FILES = ("<prelude>", "<program>")
+SHARED = ("COUNT", "LOG", "TABLE")
+CONSTANTS = (type(None), bool, int, float, str, type)  # tuples of them may be one or several
+AGAIN = ("captured with constants", "captured without numbers")  # a first attempt failed, no mistake
+
+
+class Picture:
+    """Everything that can be seen of some values, aliasing included, as something comparable."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[int, int] = {}
+        self.kept: list[Any] = []
+
+    def of(self, value: Any) -> Any:
+        if value is None or isinstance(value, (bool, int, float, str, bytes, types.BuiltinFunctionType)):
+            return f"{type(value).__name__} {value!r}"
+        if isinstance(value, type):
+            return value.__qualname__
+        if type(value) is tuple and all(isinstance(item, CONSTANTS) for item in value):
+            return f"tuple {value!r}"
+        if id(value) in self.numbers:
+            return f"#{self.numbers[id(value)]}"
+        self.numbers[id(value)] = len(self.numbers)
+        self.kept.append(value)
+        return [type(value).__qualname__, self.parts(value)]
+
+    def parts(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return [str(value.dtype), str(value.tolist()), value.stride(), value.requires_grad, value._version]
+        if isinstance(value, dict):
+            return [[self.of(key), self.of(item)] for key, item in value.items()]
+        if isinstance(value, (set, frozenset)):
+            return sorted(str(Picture().of(item)) for item in value)
+        if isinstance(value, (list, tuple)):
+            return [self.of(item) for item in value]
+        if isinstance(value, BaseException):
+            frames = traceback.extract_tb(value.__traceback__)
+            rows = [(frame.name, frame.lineno) for frame in frames if frame.filename in FILES]
+            chain = [self.of(value.__cause__), self.of(value.__context__), value.__suppress_context__]
+            return [self.of(value.args), rows, chain, self.of(getattr(value, "exceptions", None))]
+        if isinstance(value, types.FunctionType):
+            cells = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
+            return [value.__name__, self.of(value.__defaults__), self.of(value.__kwdefaults__), self.of(cells)]
+        if hasattr(value, "__slots__"):
+            return [self.of(getattr(value, name, None)) for name in value.__slots__]
+        return self.of(vars(value)) if hasattr(value, "__dict__") else None
+
+
+def arguments(number: int, box: Any) -> tuple[Any, ...]:
+    x = torch.arange(3.0) - number
+    return (
+        x,
+        torch.full((3,), 0.5),
+        number + 2,
+        [1, "s", torch.ones(3), None],
+        box(torch.ones(3) * number, 7, name="given"),
+    )
+
+
+def call(main: Any, args: Any, out: io.StringIO) -> Any:
+    try:
+        with contextlib.redirect_stdout(out):
+            return "returned", main(*args)
+    except Exception as error:
+        return "raised", error
+
+
+def observed(text: str, compiled: bool) -> list[Any]:
+    """What two calls of a program do."""
+    names: dict[str, Any] = {"__name__": "program"}
+    exec(compile(PRELUDE, "<prelude>", "exec"), names)
+    exec(compile(text, "<program>", "exec"), names)
+    main = stator.compile(names["main"], backend="eager") if compiled else names["main"]
+    seen = []
+    for number in (0, 1):
+        args, out = arguments(number, names["Box"]), io.StringIO()
+        result = call(main, args, out)
+        shared = [names[name] for name in SHARED] + [names["Box"].kind]
+        seen.append([Picture().of([result, args, shared]), out.getvalue()])
+        names["LOG"].clear()
+        del result, args
+    return seen
+
+
+def difference(text: str, setting: str | None, want: Any = None) -> str | None:
+    """How a program differs if it is compiled, with breaks forced as said."""
+    want = observed(text, False) if want is None else want
+    stator.reset()
+    forced.force(setting)
+    try:
+        with events.recording("skip", "error") as seen:
+            got = observed(text, True)
+    finally:
+        forced.force(None)
+    told = [event.fields.get("reason") or event.fields.get("text", "") for event in seen if _wrong(event)]
+    if wrong := [text for text in told if not text.startswith(AGAIN)]:
+        return f"mistake: {wrong[0]}"
+    return next((f"call {at}: {_first(a, b)}" for at, (a, b) in enumerate(zip(got, want, strict=True)) if a != b), None)
+
+
+def _wrong(event: events.Event) -> bool:
+    return event.kind == "error" or event.fields.get("break_id") == "internal"
+
+
+def _first(got: Any, want: Any, where: str = "") -> str:
+    """The first place at which two pictures differ."""
+    if isinstance(got, (list, tuple)) and isinstance(want, (list, tuple)) and len(got) == len(want):
+        return next(
+            (_first(a, b, f"{where}.{i}") for i, (a, b) in enumerate(zip(got, want, strict=True)) if a != b), ""
+        )
+    return f"{where}: {str(got)[:300]} instead of {str(want)[:300]}"
+
+
+def settings(seed: int, count: int) -> list[str | None]:
+    """Unforced; then so many instructions at which breaks are forced, or all of them."""
+    pick = random.Random(seed)
+    return [None, *(pick.choice(["all", str(pick.randrange(3, 60))]) for _ in range(count))]
+
+
+def smaller(tree: ast.Module, way: int) -> Iterator[tuple[int, ast.Module]]:
+    """The program with a statement removed, or (ways 1 and 2) a compound one replaced by one of its blocks."""
+    places = [(n, at) for n, block in enumerate(_blocks(tree)) for at in reversed(range(len(block)))]
+    for number, (n, at) in enumerate(places):
+        made = copy.deepcopy(tree)
+        block = _blocks(made)[n]
+        inner = _blocks(block[at], deep=False)
+        if way <= len(inner):
+            block[at : at + 1] = inner[way - 1] if way else []
+            if not block:
+                block.append(ast.Pass())
+            if ast.dump(made) != ast.dump(tree):
+                yield number, made
+
+
+def _blocks(tree: ast.AST, deep: bool = True) -> list[Any]:
+    values = [value for node in (ast.walk(tree) if deep else [tree]) for _, value in ast.iter_fields(node)]
+    return [value for value in values if isinstance(value, list) and value and isinstance(value[0], ast.stmt)]
+
+
+def reduced(text: str, setting: str | None) -> str:
+    """A smaller program that still differs in the same manner."""
+    manner = str(difference(text, setting))[:7]
+
+    def differs(made: ast.Module) -> bool:
+        try:
+            return str(difference(ast.unparse(made), setting)).startswith(manner)
+        except Exception:
+            return False
+
+    best, last = ast.parse(text), ""
+    while ast.dump(best) != last:
+        last = ast.dump(best)
+        for way in range(3):
+            found, begin = True, 0
+            while found:
+                found = False
+                for number, made in smaller(best, way):
+                    if number >= begin and differs(made):
+                        best, found, begin = made, True, number
+                        break
+    return ast.unparse(best)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("first", type=int)
+    parser.add_argument("last", type=int)
+    parser.add_argument("--reduce", action="store_true")
+    parser.add_argument("--forced", type=int, default=1)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    for seed in range(options.first, options.last):
+        text = source(seed)
+        print(f"\r{seed}", end="", file=sys.stderr, flush=True)
+        want = observed(text, False)
+        if want != observed(text, False):
+            print(seed, "plainly", _first(want, observed(text, False)))
+            continue
+        for setting in settings(seed, options.forced):
+            if told := difference(text, setting, want):
+                print(f"\n== {seed} forced {setting}: {told}")
+                print(reduced(text, setting) if options.reduce else "", flush=True)
+                break
+
+
+if __name__ == "__main__":
+    main()
