@@ -1,8 +1,9 @@
-"""Runs random programs plainly and with breaks: `python -m tests.breaks.generated [--reduce] FIRST LAST`.
+"""Runs random programs plainly and with breaks: `python -m tests.breaks.generated [--forced N] [--reduce] FIRST LAST`.
 
-Each program (`generating.py`) is called twice in a world of its own: plainly, compiled, and compiled with breaks forced at
-random instructions and at all of them. What it returns, raises (with the lines of its traceback), prints, and leaves
-behind in its arguments and globals must be the same. `--reduce` removes statements of a program for as long as it differs.
+Each program (`generating.py`) is called twice in a world of its own: plainly, compiled, and compiled with breaks forced
+at N random instructions or at all of them. What it returns, raises (with the lines of its traceback), prints, and
+leaves behind in its arguments and globals must be the same, and nothing may go wrong inside stator. `--reduce` removes
+statements of a program for as long as it differs in the same manner.
 """
 
 from __future__ import annotations
@@ -147,7 +148,7 @@ def settings(seed: int, count: int) -> list[str | None]:
 
 
 def smaller(tree: ast.Module, way: int) -> Iterator[tuple[int, ast.Module]]:
-    """The program with a statement removed, or (for a way of 1 or more) a compound one replaced by one of its blocks."""
+    """The program with a statement removed, or (ways 1 and 2) a compound one replaced by one of its blocks."""
     places = [(n, at) for n, block in enumerate(_blocks(tree)) for at in reversed(range(len(block)))]
     for number, (n, at) in enumerate(places):
         made = copy.deepcopy(tree)

@@ -1,8 +1,9 @@
 """Random programs of all kinds of statements on tensors and Python objects: `source(seed)` gives the text of one.
 
-A program is a module with a function `main(x, y, n, items, box)`. It always ends; it may raise. The tables list how each kind of
-expression and statement may look: a choice is a template in which `$T`, `$I`, `$L`, `$D`, `$B` and `$A` stand for
-expressions (a tensor of three floats, a small int, a list, a dict, a Box, anything), and `$t`, `$i`, … for variables.
+A program is a function `main(x, y, n, items, box)` that uses what `PRELUDE` defines. It always ends; it may raise.
+The tables list how each kind of expression and statement may look. In a row `$T`, `$I`, `$L`, `$D`, `$B`, `$C`, `$S`,
+and `$A` stand for expressions (a tensor of three floats, a small int, a list, a dict, a Box, a condition, a string,
+anything), `$t`, `$i`, … for variables of that kind, and `&` for a blank.
 """
 
 from __future__ import annotations
@@ -207,36 +208,40 @@ def delegating(values, count):
 
 EXPRESSIONS = {
     "T": (
-        "$t $t $t $t $t+$I $t*$t ($T-$T) $T*0.5 $t.relu() ($T).sum()*$t torch.stack([$T,$T]).sum(0) torch.where($t>0,$T,$t) "
-        "$t.clone() $t[[2,1,0]] opaque($T) $b.value $b.doubled torch.cat([$t[:1],$t[1:]]) torch.full((3,),float($I)) -$t "
-        "$t.view(3,1).squeeze(1) (lambda&z,k=$I:z*k)($T) $b.method($T,more=$I) max($t,$t,key=lambda&z:float(z.sum())) sum([$T,$T]) "
-        "functools.reduce(operator.add,[$T,$T]) ($t&if&$C&else&$t) TABLE['b'] torch.tensor([$I,$I,$I],dtype=torch.float32) $t.detach() "
-        "$t.clamp(min=$I) torch.zeros_like($t).add_($T) note($T) (W:=$T)"
+        "$t $t $t $t $t+$I $t*$t ($T-$T) $T*0.5 $t.relu() ($T).sum()*$t torch.stack([$T,$T]).sum(0) "
+        "torch.where($t>0,$T,$t) $t.clone() $t[[2,1,0]] opaque($T) $b.value $b.doubled torch.cat([$t[:1],$t[1:]]) "
+        "torch.full((3,),float($I)) -$t $t.view(3,1).squeeze(1) (lambda&z,k=$I:z*k)($T) $b.method($T,more=$I) "
+        "max($t,$t,key=lambda&z:float(z.sum())) sum([$T,$T]) functools.reduce(operator.add,[$T,$T]) "
+        "($t&if&$C&else&$t) TABLE['b'] torch.tensor([$I,$I,$I],dtype=torch.float32) $t.detach() $t.clamp(min=$I) "
+        "torch.zeros_like($t).add_($T) note($T) (W:=$T)"
     ),
     "I": (
-        "$i $i $i 0 1 2 3 $i+1 $i-$i len($l) len($d) ($I)%5 int($t.sum().item())%7 $t.shape[0] COUNT sum(1&for&q&in&$l) opaque($I) "
-        "bool($C) len($b) n (W:=$I) total(*[$I,$I],scale=$I) min($I,$I) $d.get('a',1)if&isinstance($d.get('a'),int)else&$I abs($I) "
-        "next((q&for&q&in&$l&if&isinstance(q,int)),$I) ord('a')%5 hash($I)%3"
+        "$i $i $i 0 1 2 3 $i+1 $i-$i len($l) len($d) ($I)%5 int($t.sum().item())%7 $t.shape[0] COUNT "
+        "sum(1&for&q&in&$l) opaque($I) bool($C) len($b) n (W:=$I) total(*[$I,$I],scale=$I) min($I,$I) "
+        "$d.get('a',1)if&isinstance($d.get('a'),int)else&$I abs($I) next((q&for&q&in&$l&if&isinstance(q,int)),$I) "
+        "ord('a')%5 hash($I)%3"
     ),
     "L": (
-        "$l $l [$A,$A] [*$l,$A] $l[:2] $l[::-1] list($d) [q&for&q&in&$l&if&q&is&not&None] [($A,q)&for&q&in&range($I)] $l+[$A] "
-        "list(map(type,$l)) sorted($l,key=id&if&False&else&str)[:1] list(zip($l,range(3))) [*$b] $b.rest list(delegating($l,2)) "
-        "[k&for&q&in&$l[:2]&for&k&in(q,$I)] [*range($I)] list(itertools.islice(counting($I,9),2)) [(r:=q)&for&q&in&range(2)] list(reversed($l))"
+        "$l $l [$A,$A] [*$l,$A] $l[:2] $l[::-1] list($d) [q&for&q&in&$l&if&q&is&not&None] "
+        "[($A,q)&for&q&in&range($I)] $l+[$A] list(map(type,$l)) sorted($l,key=id&if&False&else&str)[:1] "
+        "list(zip($l,range(3))) [*$b] $b.rest list(delegating($l,2)) [k&for&q&in&$l[:2]&for&k&in(q,$I)] "
+        "[*range($I)] list(itertools.islice(counting($I,9),2)) [(r:=q)&for&q&in&range(2)] list(reversed($l))"
     ),
     "D": (
-        "$d $d {'a':$A,'b':$A} {**$d,'c':$A} dict(zip('xyz',$l)) {q:$A&for&q&in&'ab'} dict(a=$A) $d|{'z':$I} dict($d) "
-        "{k:v&for&k,v&in&$d.items()&if&k!='a'}"
+        "$d $d {'a':$A,'b':$A} {**$d,'c':$A} dict(zip('xyz',$l)) {q:$A&for&q&in&'ab'} dict(a=$A) $d|{'z':$I} "
+        "dict($d) {k:v&for&k,v&in&$d.items()&if&k!='a'}"
     ),
     "B": "$b $b $b Box($T) Special($T,$A,name='calm') $b+$I $b+$b Box($T,*$l,name='calm') opaque($b) note($b)",
     "C": (
-        "$I<$I $t.sum()>$I $I==1 $l $b 'a'&in&$d not&$C $b==$b $C&and&$C $C&or&$I isinstance($A,int) $t&is&$t $I<=$I<3 "
-        "'calm'&in&$b $A&is&None len($l)>2 hasattr($b,'extra') opaque($I)>1 any(isinstance(q,int)&for&q&in&$l)"
+        "$I<$I $t.sum()>$I $I==1 $l $b 'a'&in&$d not&$C $b==$b $C&and&$C $C&or&$I isinstance($A,int) $t&is&$t "
+        "$I<=$I<3 'calm'&in&$b $A&is&None len($l)>2 hasattr($b,'extra') opaque($I)>1 "
+        "any(isinstance(q,int)&for&q&in&$l)"
     ),
     "S": (
-        "f'{$I}-{$I!r:>3}' f'{$l!s:.9}' '%s|%d'%($I,$I) str($b) repr($d)[:0] 'ab'*$I f'{$b}{$b.lazy_one}' ','.join(str(q)&for&q&in&range($I)) "
-        "f'{$t.shape}' type($A).__name__ f'{$t.sum().item():.2f}'"
+        "f'{$I}-{$I!r:>3}' f'{$l!s:.9}' '%s|%d'%($I,$I) str($b) repr($d)[:0] 'ab'*$I f'{$b}{$b.lazy_one}' "
+        "','.join(str(q)&for&q&in&range($I)) f'{$t.shape}' type($A).__name__ f'{$t.sum().item():.2f}'"
     ),
-    "A": "$T $I $I $S $B ($T,$I) None $L lambda&q=1:q $b.kind $I,$I (None,*$l)",
+    "A": "$T $I $I $S $B ($T,$I) None $L lambda&q=1:q $b.kind ($I,$I) (None,*$l)",
 }
 
 VARIABLES = {

@@ -124,3 +124,11 @@ def test_reference_and_referent_leave() -> None:
 
     given, found, _ = stator.compile(gives, backend="eager", fullgraph=True)(torch.zeros(1))
     assert given is reference and found is kept
+
+
+def test_dead_reference() -> None:
+    """One that is dead stays so: there is nothing to guard."""
+    reference = weakref.ref(Listing())
+    compiled = stator.compile(lambda x: x + (reference() is None), backend="eager", fullgraph=True)
+    assert [compiled(torch.zeros(1)).item() for _ in range(2)] == [1.0, 1.0]
+    assert stator.stats()["frames_captured"] == 1 and not stator.report.events.events("error")

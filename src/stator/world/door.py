@@ -385,9 +385,9 @@ def enter_super(world: World, obj: Any, path: Path) -> Any:
 
 def enter_weakref(world: World, obj: Any, path: Path) -> Any:
     world.guards.add(path, IS, obj, world.origin())
-    world.guards.add(path, ALIVE, None, world.origin())
     referent = obj()
-    if referent is not None:
+    if referent is not None:  # else it stays dead
+        world.guards.add(path, ALIVE, None, world.origin())
         inner = world.enter(referent, path.part("referent", operator.call))
         if obj.__callback__ is not None:
             world.mourned[id(inner)] = inner

@@ -1,0 +1,24 @@
+"""A few random programs of all kinds of statements, with breaks where they must be and with forced ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.breaks.generated import difference, observed
+from tests.breaks.generating import source
+
+
+@pytest.fixture(autouse=True)
+def unaudited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stator.world.world.AUDITING", False)
+
+
+@pytest.mark.parametrize(("seed", "setting"), [(seed, None) for seed in range(8)] + [(20, "20"), (21, "9")])
+def test_same(seed: int, setting: str | None) -> None:
+    assert difference(source(seed), setting) is None
+
+
+def test_differences_are_seen() -> None:
+    """What is compared is more than the result."""
+    text = "def main(x, y, n, items, box):\n    box.rest.append({})\n    note(n)\n    return x\n"
+    assert observed(text.format(1), False) == observed(text.format(1), False) != observed(text.format(2), False)
