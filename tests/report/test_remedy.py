@@ -168,3 +168,14 @@ def test_file_is_named_when_it_is_another_one():
     outer = Location(test_file_is_named_when_it_is_another_one.__code__)
     inner = Location(consumer.expression.__code__)
     assert remedy._operation({"function": "f"}, [outer, inner]).endswith(" of consumer.py")
+
+
+def test_the_condition_of_a_whole_statement():
+    def program(x):
+        places = x.nonzero()
+        return x[places[0]] if len(places) else x
+
+    assert fullgraph(program, torch.ones(2)).remedy.startswith("`len(places)` on line ")
+    assert remedy._test("elif n > 3:\n    x = 1") == "n > 3"
+    assert remedy._test("while n and m:\n    x = 1") == "n and m"
+    assert remedy._test("x[n]") == "x[n]" and remedy._test("for x in") == "for x in"

@@ -10,6 +10,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import stator
+from tests.shapes import decoders
+from tests.shapes.decoders import KINDS
 
 LENGTH = 16
 
@@ -73,3 +75,15 @@ def test_decoder(backend: str) -> None:
                 torch.testing.assert_close(got, want)
     counts = stator.stats()
     assert counts["graphs"] == 2 and counts["graph_breaks"] == 0  # one to prefill, one to decode
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds_of_caches(kind: str) -> None:
+    torch.manual_seed(0)
+    model = decoders.Decoder(KINDS[kind])
+    compiled = stator.compile(model, backend="eager", fullgraph=True)
+    with torch.no_grad():
+        for _ in range(2):
+            for got, want in zip(generate(model, compiled), generate(model, model), strict=True):
+                torch.testing.assert_close(got, want)
+    assert stator.stats()["graphs"] == 2

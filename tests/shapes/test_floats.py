@@ -93,8 +93,15 @@ def test_odd_values():
 
 
 def test_a_bound():
-    vary = [(torch.ones(2), value) for value in (0.1, 0.2, 3.5, 0.3, 4.0, 3, 3.0, 2.9)]
-    check(lambda x, s: x * s if s < 3 else x - s, vary=vary, expect_recompiles=None, expect_graphs=4)
+    vary = [(torch.ones(2), value) for value in (0.1, 0.2, 3.5, 0.3, 4.0, 3, 3.0, 2.9, math.nan)]
+    check(lambda x, s: x * s if s < 3 else x - s, vary=vary, expect_recompiles=None, expect_graphs=5)
+
+
+def test_bounds_that_are_met():
+    """A comparison that includes its bound needs no compilation of its own for that."""
+    values = (0.1, 0.2, 0.0, 1.0, 0.7)
+    sweep(lambda x, s: x * s if 0 <= s <= 1.0 else x, values=values)
+    sweep(lambda x, s: x if s < 0 or s > 1 else x * s, values=values)
 
 
 def test_a_float_that_is_written_back():

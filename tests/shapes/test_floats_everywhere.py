@@ -58,6 +58,19 @@ ROWS = {
     ),
     "norms": lambda x, y, z, s: (
         F.group_norm(x, 2, eps=s), F.batch_norm(x, y[0], z[0], eps=s), F.layer_norm(x, (4,), eps=s),
+        F.instance_norm(x[None], eps=s), F.cosine_similarity(x, y, eps=s),
+    ),
+    "shares": lambda x, y, z, s: (
+        F.cross_entropy(x, INDEX, label_smoothing=s), F.cross_entropy(x, INDEX, z[0], label_smoothing=s),
+        F.cross_entropy(x, INDEX, z[0], ignore_index=1, label_smoothing=s), F.cross_entropy(x, y, label_smoothing=s),
+        F.cosine_embedding_loss(x, y, INDEX - 1, margin=s), torch.quantile(x, s), x.quantile(s, 1, True),
+        torch.nanquantile(x.log(), s, 0), torch.quantile(x.log(), s, 1), torch.logit(x.sigmoid(), eps=s / 3),
+    ),
+    "dropout": lambda x, y, z, s: (F.dropout(x, s), nn.Dropout(s)(x), F.dropout(x, s, False), torch.rand(2)),
+    "draws": lambda x, y, z, s: (
+        torch.bernoulli(x, p=s), nn.init.uniform_(x.clone(), -s, s), nn.init.normal_(x.t().clone(), 0.0, s),
+        x.clone().cauchy_(0.0, s), x.clone().log_normal_(0.0, s), x.clone().geometric_(s), torch.normal(0.0, s, (3,)),
+        x.clone().t().normal_(s, 2.0), x.clone().exponential_(s), x.clone().bernoulli_(s), torch.rand(2),
     ),
 }  # fmt: skip
 
@@ -65,20 +78,16 @@ ROWS = {
 LATE = {
     "norms": lambda x, y, z, s: (
         torch.norm(x, s), x.norm(p=s), torch.dist(x, y, s), torch.renorm(x, 2, 0, s), torch._foreach_norm([x, y], s),
-        F.normalize(x, p=s), F.pairwise_distance(x, y, p=s), F.cosine_similarity(x, y, eps=s),
+        F.normalize(x, p=s), F.pairwise_distance(x, y, p=s),
     ),
     "losses": lambda x, y, z, s: (
-        F.cross_entropy(x, INDEX, label_smoothing=s), F.triplet_margin_loss(x, y, z, margin=s),
+        F.triplet_margin_loss(x, y, z, margin=s),
         F.poisson_nll_loss(x, z, log_input=False, eps=s), F.multi_margin_loss(x, INDEX, margin=s),
     ),
     "functions": lambda x, y, z, s: (
-        torch.quantile(x, s), torch.histc(x, 4, -s, s), torch.logspace(0, s, 5), torch.logit(x.sigmoid(), eps=s / 3),
+        torch.histc(x, 4, -s, s), torch.logspace(0, s, 5),
         torch.gradient(x, spacing=s), torch.cumulative_trapezoid(x, dx=s), torch.searchsorted(z[0].sort()[0], s),
         x.scatter(1, COLUMN, s, reduce="add"), x.clone().fill_diagonal_(s), torch.hamming_window(5, True, s, 0.46),
-    ),
-    "random": lambda x, y, z, s: (
-        torch.bernoulli(x, p=s), nn.init.uniform_(x.clone(), -s, s), nn.init.normal_(x.clone(), 0.0, s),
-        x.clone().cauchy_(0.0, s), x.clone().log_normal_(0.0, s), x.clone().geometric_(s),
     ),
 }  # fmt: skip
 
@@ -108,6 +117,20 @@ def test_traced(name: str) -> None:
 @pytest.mark.parametrize("name", LATE)
 def test_read_when_the_graph_runs(name: str) -> None:
     run(LATE[name], "eager", 0.0)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_no_dropout_is_the_tensor_itself(backend: str) -> None:
+    def program(x, p):
+        return F.dropout(x, p)
+
+    compiled = stator.compile(program, backend=backend, fullgraph=True)
+    x = torch.ones(4)
+    for p in (0.5, 0.25, 0.0, 0.75, 1.0):
+        before = torch.get_rng_state()
+        theirs = program(x, p)
+        torch.set_rng_state(before)
+        assert torch.equal(compiled(x, p), theirs) and (compiled(x, p) is x) is (p == 0)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

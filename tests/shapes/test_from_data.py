@@ -113,3 +113,14 @@ def test_layouts_of_sizes_from_data(made) -> None:
     compiled = stator.compile(program, backend="eager", fullgraph=True)
     for n in (5, 2, 1, 0):
         check_equal(compiled(tensor(n)), program(tensor(n)))
+
+
+def test_a_list_of_a_length_that_changes():
+    """Splitting by lengths: how many there are is a constant, also once other sizes have changed."""
+
+    def program(x, places):
+        return [part.sum() for part in x.split((places[1:] - places[:-1]).tolist())]
+
+    calls = [(9, [0, 3, 9]), (1, [0, 1, 1]), (7, [0, 0, 7]), (7, [0, 2, 4, 7])]
+    vary = [(torch.arange(float(size)), tensor(places)) for size, places in calls]
+    check(program, vary=vary, expect_recompiles=3)

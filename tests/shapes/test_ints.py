@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import collections
+
+import pytest
 import torch
 
 import stator
@@ -103,3 +106,24 @@ def test_division_by_zero_raises():
 def test_dynamic_true():
     vary = [(torch.arange(12.0), n) for n in VALUES]
     check(lambda x, n: x[:n] * n, vary=vary, expect_recompiles=0, expect_graphs=1, dynamic=True)
+
+
+@pytest.mark.parametrize("kind", [dict.fromkeys, set, frozenset, collections.Counter])
+def test_keys(kind):
+    """Whether a number is a key is guarded by the keys that it is not, and does not fix it."""
+    keys = kind([3, 7])
+    compiled = stator.compile(lambda x, n: x * 2 if n in keys else x + n, backend="eager", fullgraph=True)
+    for n in (1, 2, 4, 5, 6, 8, 9, 3, 7, 3):
+        assert torch.equal(compiled(torch.ones(2), n), torch.ones(2) * 2 if n in keys else torch.ones(2) + n)
+    assert len(compiled.entries()) == 4
+
+
+def test_keys_of_a_class_of_its_own():
+    class Even(dict):
+        def __contains__(self, key):
+            return key % 2 == 0
+
+    keys = Even({3: 1})
+    compiled = stator.compile(lambda x, n: x * 2 if n in keys else x + n, backend="eager")
+    for n in (1, 2, 3, 4, 5):
+        assert torch.equal(compiled(torch.ones(2), n), torch.ones(2) * 2 if n % 2 == 0 else torch.ones(2) + n)

@@ -6,9 +6,12 @@ import cProfile
 import math
 
 import pytest
+import sympy
 import torch
 
 import stator
+from stator.shapes.symbols import Symbols
+from stator.shapes.unbacked import usually
 from tests.harness import check
 
 tensor = torch.tensor
@@ -303,3 +306,47 @@ def test_cost_is_linear():
     calls(4)
     (few, guards), (many, more_guards) = calls(16), calls(32)
     assert many < 2.5 * few and more_guards == guards
+
+
+def test_what_compilers_ask():
+    """The extent of a slice between two numbers is neither 1 nor small by accident."""
+    from torch.utils._sympy.functions import Max
+
+    symbols = Symbols(lambda: None, unbacked=True)
+    first, second = (symbols.env.create_unbacked_symint().node.expr for _ in range(2))
+    extent = Max(1, second - first)
+    assert usually(symbols.env, sympy.Eq(extent, 1)) is False
+    assert usually(symbols.env, sympy.Lt(second, first)) is None
+
+
+def test_numbers_that_a_compiler_merges():
+    """Two masks that are equal become one: what the old numbers were called is one number, too."""
+    env = Symbols(lambda: None, unbacked=True).env
+    old, older, new = (env.create_unbacked_symint().node.expr for _ in range(3))
+    env._rename_unbacked_to(new, old)
+    env._rename_unbacked_to(new, older)
+    assert env.replace(older) == env.replace(new) == old
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_view_of_a_leaf_cannot_be_written_to(backend):
+    def program(cache, at):
+        cache[:, at : at + 2].mul_(2)
+        return cache.sum()
+
+    compiled = stator.compile(program, backend=backend)
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable"):
+        compiled(torch.zeros(2, 5, requires_grad=True), tensor(1))
+    with torch.no_grad():
+        assert compiled(torch.ones(2, 5, requires_grad=True), tensor(1)) == 14
+
+
+def test_compilers_that_fail_do_not_warn(recwarn):
+    """AOTAutograd cannot trace the backward of packed sequences; the program hears nothing of that."""
+    lengths, x = tensor([3, 1]), torch.ones(2, 3, 2, requires_grad=True)
+
+    def program(x, lengths):
+        return torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True).data * 2
+
+    stator.compile(program, backend="aot_eager")(x, lengths).sum().backward()
+    assert x.grad is not None and not recwarn.list

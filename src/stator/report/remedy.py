@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -145,11 +146,21 @@ def _advice(break_id: str, use: Use) -> str | None:
 def _operation(fields: Mapping[str, Any], stack: Sequence[Location]) -> str:
     """The breaking expression and its line; the file too when it is not the one of the outermost frame."""
     place = stack[-1]
-    text = " ".join(place.expression.split())
+    text = " ".join(_test(place.expression).split())
     if not text or len(text) > LONGEST:
         text = str(fields.get("function", "this operation"))
     file = "" if place.file == stack[0].file else f" of {PurePath(place.file).name}"
     return f"`{text}` on line {place.lineno}{file}"
+
+
+def _test(text: str) -> str:
+    """What is tested, where the text is that of a whole statement or conditional expression."""
+    try:
+        (part,) = ast.parse(text.removeprefix("el") if text.startswith("elif") else text).body
+    except (SyntaxError, ValueError):
+        return text
+    found = part.value if isinstance(part, ast.Expr) else part
+    return ast.unparse(found.test) if isinstance(found, (ast.If, ast.While, ast.IfExp)) else text
 
 
 def _way(use: Use, stack: Sequence[Location]) -> str:

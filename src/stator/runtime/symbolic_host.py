@@ -252,12 +252,22 @@ def extreme(plain: Any, function: Any) -> Caller:
 
 
 def contained(container: Any, number: Any) -> Any:
-    """Whether a number that only data tells is one of some others."""
+    """Whether a number is one of some others: of what data tells a condition, else guarded by what it equals or not."""
+    if not depends_on_data(number):
+        base = HASHED.get(_frames.type_lookup(type(container), "__contains__"))  # others compare one by one
+        keys = () if base is None or base.__len__(container) > MOST_KEYS else tuple(base.__iter__(container))
+        if base is None or not keys or not ATOMS.issuperset(map(type, keys)):
+            return NotImplemented
+        return any(bool(number == key) for key in keys if type(key) in (int, float, bool))
     if type(container) not in (tuple, list, set, frozenset) or any(type(item) not in MIXED for item in container):
         return NotImplemented
     if any(item is number for item in container):
         return True
     return functools.reduce(operator.or_, [item == number for item in container], False)
+
+
+HASHED: dict[Any, Any] = {vars(kind)["__contains__"]: kind for kind in (dict, set, frozenset)}
+MOST_KEYS = 16
 
 
 def listed(function: Any) -> Caller:

@@ -300,7 +300,7 @@ class TensorHost(Host):
             return throw(f, error.with_traceback(None))
 
     def operate(self, f: Frame, function: Any, *args: Any) -> Any:
-        if function is operator.contains and depends_on_data(args[1]):
+        if function is operator.contains and type(args[1]) in (TracedInt, TracedFloat):
             found = symbolic_host.contained(*args)
             if found is not NotImplemented:
                 return found

@@ -21,7 +21,7 @@ from stator.guards.relation import SIDE, Operand, Relation
 from stator.shapes import ratios
 from stator.shapes.calculations import CONDITION, FLOAT, Kind, literal, source_of
 from stator.shapes.expressions import NoForm, Text, fold
-from stator.shapes.float_conditions import Condition, NoCondition
+from stator.shapes.float_conditions import COMPARISONS, Condition, NoCondition
 from stator.shapes.scalar import TracedBool, TracedInt
 
 
@@ -359,13 +359,27 @@ def _arithmetic(name: str) -> None:
     setattr(TracedFloat, f"__r{name}__", lambda self, other: _operation(function, other, self))
 
 
-def _guard_side(number: TracedFloat, bound: float) -> int:
-    """Guards the side of a number on which a float from outside lies; that is above 0, at it, or below."""
-    side = (number.value > bound) - (number.value < bound)
-    code = (RELATION_OPS["LOAD"], 0, RELATION_OPS["CONST"], side, RELATION_OPS["EQ"], 0)
+_SIDES = {  # of comparisons that hold, and of those that do not: where the float lies, above 0, at it, or below
+    ("lt", True): (("EQ", -1),),
+    ("ge", False): (("EQ", -1),),
+    ("gt", True): (("EQ", 1),),
+    ("le", False): (("EQ", 1),),
+    ("le", True): (("LE", 0),),
+    ("gt", False): (("LE", 0),),
+    ("ge", True): (("GE", 0), ("LE", 1)),  # a nan is at 2
+    ("lt", False): (("GE", 0), ("LE", 1)),
+    ("eq", True): (("EQ", 0),),
+    ("ne", False): (("EQ", 0),),
+}
+
+
+def _guard_side(number: TracedFloat, bound: float, rows: tuple[tuple[str, int], ...]) -> None:
+    """Guards the side of a number on which a float from outside lies."""
     assert number.path is not None
-    number.floats.relation(Operand(number.path, SIDE, bound=bound), code, f"{{0}} == {side}")
-    return side
+    for name, side in rows:
+        code = (RELATION_OPS["LOAD"], 0, RELATION_OPS["CONST"], side, RELATION_OPS[name], 0)
+        text = f"{{0}} {COMPARISONS[name.lower()]} {side}"
+        number.floats.relation(Operand(number.path, SIDE, bound=bound), code, text)
 
 
 def _guard_other(number: TracedFloat, bound: float) -> None:
@@ -384,11 +398,12 @@ def _comparison(name: str) -> None:
             return getattr(float, f"__{name}__")(self.decay(), constant(other))
         if self.path is None or type(other) not in (int, float) or not _is_bound(other) or self.value != self.value:
             return _decided(name, self, other)
+        holds = bool(function(self.value, other))
         if name in ("eq", "ne") and self.value != other:
             _guard_other(self, float(other))
         else:
-            _guard_side(self, float(other))
-        return function(self.value, other)
+            _guard_side(self, float(other), _SIDES[name, holds])
+        return holds
 
     setattr(TracedFloat, f"__{name}__", compare)
 

@@ -15,11 +15,17 @@ BUILTIN: Any = torch._C._nn
 
 
 def _add(
-    call: Any, parameters: str, numbers: str, formula: Callable[..., Any], keywords: str = "", key: Any = None
+    call: Any,
+    parameters: str,
+    numbers: str,
+    formula: Callable[..., Any],
+    keywords: str = "",
+    key: Any = None,
+    accepts: Callable[[Any], bool] | None = None,
 ) -> None:
     label = f"{call.__name__.strip('_')}{'_' if call.__name__.endswith('_') else ''}_with_numbers"
     row = added(label, named(call, parameters, keywords), parameters, numbers, formula)
-    OPS[call if key is None else key] = row
+    OPS[call if key is None else key] = row._replace(accepts=accepts)
 
 
 def _both(
@@ -201,6 +207,124 @@ def _by_batch(
     return (made if bias is None else made + bias.view(shape)).to(x.dtype)
 
 
+def _cosine(x: Tensor, y: Tensor, dim: Any = None, eps: Any = 1e-8) -> Tensor:
+    dim = 1 if dim is None else dim
+    x, y = torch.broadcast_tensors(x, y)
+    first, second = (_at_least(torch.linalg.vector_norm(z, 2, dim, True), met(z, eps)) for z in (x, y))
+    return ((x / first) * (y / second)).sum(dim)
+
+
+def _at_least(x: Tensor, least: Any) -> Tensor:
+    """The larger one, with the gradient of x in any case."""
+    return x + (torch.clamp_min(x, least) - x).detach()
+
+
+def _apart(x: Tensor, y: Tensor, target: Tensor, margin: Any = 0.0, reduction: int = 1) -> Tensor:
+    """`cosine_embedding_loss`."""
+    tiny = 1e-12
+    cosine = (x * y).sum(-1) / ((x.square().sum(-1) + tiny) * (y.square().sum(-1) + tiny)).sqrt()
+    pulled, pushed = 1 - cosine, torch.clamp_min(cosine - met(x, margin), 0)
+    made = torch.where(target == 1, pulled, 0.0) + torch.where(target == -1, pushed, 0.0)
+    return _REDUCTIONS[reduction](made)
+
+
+def _smoothed(
+    x: Tensor, target: Tensor, weight: Any = None, reduction: int = 1, ignored: int = -100, smoothing: Any = 0.0
+) -> Tensor:
+    """`cross_entropy` with the share of other classes as a tensor."""
+    dim = 0 if x.dim() == 1 else 1
+    share, classes = met(x, smoothing), x.shape[dim]
+    if target.is_floating_point():
+        target = target * (1 - share) + share / classes
+        made: Tensor = BUILTIN.cross_entropy_loss(x, target, weight, reduction, ignored, 0.0)
+        return made
+    right: Tensor = BUILTIN.cross_entropy_loss(x, target, weight, reduction, ignored, 0.0)
+    log = torch.log_softmax(x, dim)
+    shape = [1] * x.dim()
+    shape[dim] = classes
+    each = -(log if weight is None else log * weight.view(shape)).sum(dim)
+    kept = target != ignored
+    each = torch.where(kept, each, 0.0)
+    if reduction != 1:
+        other = each if reduction == 0 else each.sum()
+    elif weight is None:
+        other = each.sum() / kept.sum()
+    else:
+        other = each.sum() / torch.where(kept, weight[torch.where(kept, target, 0)], 0.0).sum()
+    return right * (1 - share) + other * (share / classes)
+
+
+def _by_instance(
+    x: Tensor, weight: Any, bias: Any, mean: Any, spread: Any, own: bool, momentum: Any, eps: Any, *rest: Any
+) -> Tensor:
+    """`instance_norm`; averages over instances are kept of what the batch norm of one long batch finds."""
+    if mean is None:
+        return _by_group(x, x.shape[1], weight, bias, eps)
+    if not own:
+        return _by_batch(x, weight, bias, mean, spread, False, momentum, eps)
+    dims = list(range(2, x.dim()))
+    with torch.no_grad():
+        share = met(x, momentum)
+        mean.copy_(mean * (1 - share) + x.mean(dims).mean(0) * share)
+        spread.copy_(spread * (1 - share) + x.var(dims).mean(0) * share)
+    return _by_group(x, x.shape[1], weight, bias, eps)
+
+
+def _is_share(number: Any) -> bool:
+    return bool(number >= 0.0) and bool(number <= 1.0)  # else torch raises
+
+
+def _quantile(skips: bool) -> Callable[..., Tensor]:
+    """`quantile`, between the two elements next to the place; `nanquantile` is that of the other elements."""
+
+    def formula(x: Tensor, q: Any, dim: Any = None, keepdim: Any = False) -> Tensor:
+        flat = x.reshape(-1) if dim is None else x
+        along = 0 if dim is None else dim
+        ordered = flat.sort(along).values
+        missing = ordered.isnan()
+        last = flat.shape[along] - 1
+        if skips:
+            most = (last - missing.sum(along, keepdim=True)).to(x.dtype).clamp_min(0)
+            place = met(x, q) * most
+        else:
+            place = torch.where(missing.any(along, keepdim=True), float(last), met(x, q) * last)
+        below = place.floor()
+        low = ordered.gather(along, below.long())
+        made = torch.lerp(low, ordered.gather(along, place.ceil().long()), place - below)
+        if dim is None:
+            return made.reshape([1] * x.dim() if keepdim else [])
+        return made if keepdim else made.squeeze(along)
+
+    return formula
+
+
+for _owner in (torch, torch.Tensor):
+    for _name in ("quantile", "nanquantile"):
+        _add(
+            getattr(_owner, _name), "input q dim keepdim", "q", _quantile(_name != "quantile"), accepts=_is_share
+        )  # fmt: skip
+_add(
+    torch.instance_norm,
+    "input weight bias running_mean running_var use_input_stats momentum eps cudnn_enabled",
+    "momentum eps",
+    _by_instance,
+)
+_add(
+    BUILTIN.cross_entropy_loss,
+    "input target weight reduction ignore_index label_smoothing",
+    "label_smoothing",
+    _smoothed,
+    accepts=_is_share,
+)
+_add(torch.cosine_similarity, "x1 x2 dim eps", "eps", _cosine, "dim eps")
+_add(torch.cosine_embedding_loss, "input1 input2 target margin reduction", "margin", _apart)
+for _owner in (torch, torch.Tensor):
+    _add(
+        _owner.logit,
+        "input eps",
+        "eps",
+        lambda x, eps: torch.logit(torch.clamp(x, met(x, eps), 1 - met(x, eps))),
+    )
 _add(BUILTIN.huber_loss, "input target reduction delta", "delta", _huber)
 _add(BUILTIN.smooth_l1_loss, "input target reduction beta", "beta", _smooth)
 _add(torch.margin_ranking_loss, "input1 input2 target margin reduction", "margin", _ranking)

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 
 from stator.shapes import number_ops as number_ops  # adds its rows
+from stator.shapes import random_ops as random_ops  # so does this
 from stator.shapes.floats import TracedFloat
 from stator.shapes.fused_ops import FUSED
 from stator.shapes.late import read_late
-from stator.shapes.scalar_ops import OPS, REFLECTIONS
+from stator.shapes.scalar_ops import OPS, REFLECTIONS, Op
 
 Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
 Form = Callable[[Any, tuple[Any, ...], dict[str, Any]], Call | None]
@@ -28,6 +29,8 @@ def tensorised(
     if takes_floats(args, kwargs):
         if not all(map(_decides_nothing, (*args, *kwargs.values()))) and _holds_mixed((*args, *kwargs.values())):
             return None  # whether the number is an int matters
+        if "generator" in kwargs and kwargs["generator"] is None:
+            kwargs = {name: value for name, value in kwargs.items() if name != "generator"}
         if len(args) == 1 and len(kwargs) == 1 and kwargs.keys() <= SECOND:
             args, kwargs = (*args, *kwargs.values()), {}
         for form in FORMS.get(func, ()):
@@ -266,10 +269,15 @@ def _called(func: Any, args: Any, kwargs: Any) -> Call | None:
         if name in op.numbers and _is_tensor(value) and not op.reads:
             return None
         if holds_floats(value):
-            if name not in op.numbers:
+            if name not in op.numbers or not _accepted(op, value):
                 return None
             given[i] = _scalars(value)
     return op.function, tuple(given), {}
+
+
+def _accepted(op: Op, value: Any) -> bool:
+    """Whether an operation takes a float, guarded; of what data tells that is not known."""
+    return op.accepts is None or type(value) is not TracedFloat or value.from_data or op.accepts(value)
 
 
 OPTIONAL = frozenset(

@@ -22,6 +22,7 @@ class Op(NamedTuple):
     function: Any
     traceable: bool = True  # whether its formula says what it does, or only what comes out
     reads: bool = False  # whether tensors may stand for its numbers
+    accepts: Callable[[Any], bool] | None = None  # for which numbers it does the same, if not for all
 
 
 OPS: dict[Any, Op] = {}  # by what the program calls
@@ -352,34 +353,13 @@ def _as_it_is(call: Any, parameters: str, numbers: str, keywords: str = "", **ex
     OPS[call] = added(label, plain, parameters, numbers, stand_in, traceable=False)
 
 
-for _call in (F.dropout, F.alpha_dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.feature_alpha_dropout):
+for _call in (F.alpha_dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.feature_alpha_dropout):
     _as_it_is(_call, "input p training", "p", p=0.5)
-_as_it_is(torch.dropout, "input p train", "p", p=0.5)
-_as_it_is(torch.Tensor.bernoulli_, "self p", "p", p=0.5)
-_as_it_is(torch.Tensor.uniform_, "self low to", "low to", low=0.0, to=1.0)
-_as_it_is(torch.Tensor.normal_, "self mean std", "mean std", mean=0.0, std=1.0)
-_as_it_is(torch.Tensor.exponential_, "self lambd", "lambd", lambd=1.0)
-_as_it_is(torch.normal, "mean std size", "mean std", mean=0.0, std=1.0)
 _as_it_is(torch.linalg.vector_norm, "x ord dim keepdim", "ord", ord=2.0)
-_as_it_is(
-    torch.instance_norm,
-    "input weight bias running_mean running_var use_input_stats momentum eps cudnn_enabled",
-    "momentum eps",
-    momentum=0.1,
-    eps=1e-5,
-)
-_as_it_is(
-    torch._C._nn.cross_entropy_loss,
-    "input target weight reduction ignore_index label_smoothing",
-    "label_smoothing",
-    label_smoothing=0.1,
-)
 _as_it_is(
     torch.triplet_margin_loss, "anchor positive negative margin p eps swap reduction", "margin p eps",
     margin=1.0, p=2.0, eps=1e-6,
 )  # fmt: skip
-_as_it_is(torch.cosine_embedding_loss, "input1 input2 target margin reduction", "margin", margin=0.1)
 _as_it_is(torch._C._nn.multi_margin_loss, "input target p margin weight reduction", "margin", margin=1.0)
 _as_it_is(torch.pairwise_distance, "x1 x2 p eps keepdim", "p eps", p=2.0, eps=1e-6)
 _as_it_is(torch.cdist, "x1 x2 p", "p", p=2.0)
-_as_it_is(torch.cosine_similarity, "x1 x2 dim eps", "eps", "dim eps", eps=1e-8)

@@ -127,6 +127,14 @@ def _env_class() -> Any:
             self.guard_or_defer_runtime_assert(orig_expr if holds else sympy.Not(orig_expr), "assumed")
             return sympy.true if holds else sympy.false
 
+        def _rename_unbacked_to(self, orig_s: Any, new_s: Any) -> None:
+            """A number that a compiler meets again; of operations that it merged, the numbers are one."""
+            known = self.replacements.get(orig_s)
+            if known is None or not known.is_Symbol or known in self.backed_var_to_val:
+                super()._rename_unbacked_to(orig_s, new_s)
+            elif self.replace(new_s) != self.replace(known):
+                self._set_replacement(new_s, known, "merged")
+
         def guard_or_defer_runtime_assert(self, orig_expr: Any, msg: str, fx_node: Any = None) -> bool:
             known = self.num_deferred_runtime_asserts
             result: bool = super().guard_or_defer_runtime_assert(orig_expr, msg, fx_node)
