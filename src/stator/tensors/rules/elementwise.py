@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from stator.shapes.scalar import TracedInt
 from stator.tensors.meta import Meta
-from stator.tensors.rules.layout import broadcast, copied, elementwise, is_definite, is_row_major
+from stator.tensors.rules.layout import broadcast, copied, elementwise, is_definite, is_row_major, is_surely_row_major
 from stator.tensors.rules.table import CPU, FLOATS, KNOWN, SAME, Fresh, Rule, is_meta, need, register
 
 _C = torch._C._nn
@@ -58,7 +58,8 @@ def _common(*operands: Any, dtype: torch.dtype) -> Fresh:
     shape = broadcast([meta.size for meta in metas])
     need(shape is not None)
     assert shape is not None
-    need(1 not in shape or all(is_row_major(meta) or len(meta.size) == len(shape) for meta in metas))  # see is_definite
+    if not all(map(is_surely_row_major, metas)):  # see is_definite
+        need(1 not in shape or all(is_row_major(meta) or len(meta.size) == len(shape) for meta in metas))
     return Fresh(shape, dtype, elementwise(shape, metas, len(metas) < len(operands)))
 
 

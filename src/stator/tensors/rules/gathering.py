@@ -10,7 +10,13 @@ import torch
 from stator.shapes.scalar import TracedInt
 from stator.tensors.meta import Meta
 from stator.tensors.rules.elementwise import is_number
-from stator.tensors.rules.layout import broadcast, channels_last, is_row_major, suggests_channels_last
+from stator.tensors.rules.layout import (
+    broadcast,
+    channels_last,
+    is_row_major,
+    is_surely_row_major,
+    suggests_channels_last,
+)
 from stator.tensors.rules.symbolic_views import is_from_data
 from stator.tensors.rules.table import CPU, FLOATS, INTEGERS, KNOWN, Fresh, is_meta, need, register
 from stator.tensors.rules.views import on_meta
@@ -30,7 +36,7 @@ def _cat(tensors: Any, dim: int = 0) -> Fresh:
     first = joined[0]
     rank = len(first.size)
     need(all(len(meta.size) == rank and 0 not in meta.size for meta in joined))
-    need(rank < 4 or all(is_row_major(meta) or 1 not in meta.size for meta in joined))
+    need(rank < 4 or all(is_surely_row_major(meta) or is_row_major(meta) or 1 not in meta.size for meta in joined))
     at = _dim(dim, rank)
     rest = (*first.size[:at], *first.size[at + 1 :])
     need(all((*meta.size[:at], *meta.size[at + 1 :]) == rest for meta in joined))
@@ -78,6 +84,12 @@ def _sum(input: Meta, dim: Any = None, keepdim: bool = False) -> Fresh:
 def _mean(input: Meta, dim: Any = None, keepdim: bool = False) -> Fresh:
     need(input.dtype in FLOATS)
     return Fresh(_reduced(input, dim, keepdim), input.dtype)
+
+
+def _accumulated(input: Meta, dim: int) -> Fresh:
+    """Sums or products of all elements up to each one."""
+    _dim(dim, len(input.size))
+    return Fresh(tuple(input.size), input.dtype if input.dtype in FLOATS else torch.int64)
 
 
 def _truth(input: Meta, dim: Any = None, keepdim: bool = False) -> Fresh:
@@ -194,6 +206,7 @@ register(_cat, [torch.cat], empty=True)
 register(_stack, [torch.stack])
 register(_sum, [torch.sum, _T.sum])
 register(_mean, [torch.mean, _T.mean])
+register(_accumulated, [torch.cumsum, _T.cumsum, torch.cumprod, _T.cumprod])
 register(_truth, [torch.any, _T.any, torch.all, _T.all])
 register(_position, [torch.argmax, _T.argmax, torch.argmin, _T.argmin])
 register(_gather, [torch.gather, _T.gather])

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
+from stator.shapes.scalar import TracedInt
+from stator.shapes.symbols import number_of
 from stator.tensors.meta import Meta
 
 Sizes = tuple[int, ...]
+
+
+def surely(function: Any, a: Any, b: Any) -> bool:
+    """Whether a comparison of sizes holds in any case; nothing is asked."""
+    if type(a) is TracedInt or type(b) is TracedInt:
+        symbols = (a if type(a) is TracedInt else b).symbols
+        return bool(symbols.unknowns.known(function, number_of(a), number_of(b)))
+    return bool(function(a, b))
 
 
 def extent(length: Any) -> Any:
@@ -31,9 +42,19 @@ def is_row_major(meta: Meta) -> bool:
     return meta.stride == row_major(meta.size)
 
 
+def is_surely_row_major(meta: Meta) -> bool:
+    """Whether the strides are those of a fresh tensor in any case; nothing is asked of sizes that may be one."""
+    step: Any = 1
+    for length, stride in zip(reversed(meta.size), reversed(meta.stride), strict=True):
+        if not surely(operator.eq, stride, step) or not surely(operator.ge, length, 1):
+            return False
+        step = step * length
+    return True
+
+
 def is_definite(meta: Meta) -> bool:
     """Whether no stride is arbitrary because its size is one: FakeTensor and eager disagree about some of those."""
-    if 1 not in meta.size or is_row_major(meta):
+    if is_surely_row_major(meta) or 1 not in meta.size or is_row_major(meta):
         return True
     batch_of_one = 1 not in meta.size[1:] and meta.stride[0] == math.prod(meta.size)
     return batch_of_one and is_dense(meta) and not is_contiguous(meta)
@@ -88,7 +109,9 @@ def broadcast(sizes: Sequence[Sequence[int]]) -> Sizes | None:
     shape = [1] * rank
     for size in sizes:
         for i, length in enumerate(size, rank - len(size)):
-            if length != 1:
+            if type(length) is TracedInt and (type(shape[i]) is int and shape[i] == 1):
+                shape[i] = length  # also if it is one
+            elif length is not shape[i] and length != 1:
                 if shape[i] not in (1, length):
                     return None
                 shape[i] = length

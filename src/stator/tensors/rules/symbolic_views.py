@@ -15,6 +15,7 @@ import torch
 
 from stator.shapes.scalar import TracedInt
 from stator.shapes.symbols import number_of
+from stator.tensors.rules.layout import surely
 from stator.tensors.rules.table import Decline, need
 
 Number = Any  # int or TracedInt
@@ -252,8 +253,49 @@ def completed(base: Shape, sizes: Sequence[Any]) -> tuple[Number, ...]:
 
 
 def regrouped(base: Shape, sizes: tuple[Number, ...]) -> tuple[Number, ...] | None:
-    """Strides with which the same memory has other sizes; None if it has not. Works on runs of dimensions that lie
-    in memory like one, from the last."""
+    """Strides with which the same memory has other sizes; None if it has not."""
+    return aligned(base, sizes) or _by_runs(base, sizes)
+
+
+def aligned(base: Shape, sizes: tuple[Number, ...]) -> tuple[Number, ...] | None:
+    """These strides where nothing needs to be asked for them; also a size that may be one is taken as it is, where its
+    stride is the same if it is. Old and new dimensions are matched in groups of as many elements, from the last."""
+    strides: list[Number] = []
+    left = list(sizes)
+    dims = [dim for dim in zip(base.size, base.stride, strict=True) if not is_one(dim[0])]
+    end: Number | None = None  # the stride with which the next dimension would go on
+    while dims:
+        count, step = dims.pop()
+        if end is not None and not surely(operator.eq, step, end) and not surely(operator.ne, count, 1):
+            return None
+        covered: Number = 1
+        while not surely(operator.eq, covered, count):
+            if is_one(covered) or surely(operator.le, covered, count):
+                if not left:
+                    return None
+                strides.append(step * covered)
+                covered = covered * left.pop()
+            elif dims and surely(operator.ge, covered, count) and surely(operator.eq, dims[-1][1], count * step):
+                count = count * dims.pop()[0]
+            else:
+                return None
+        end = count * step
+        while left and is_one(left[-1]):
+            strides.append(end)
+            left.pop()
+        goes_on = dims and surely(operator.eq, dims[-1][1], end)
+        if left and not goes_on and not surely(operator.ne, left[-1], 1):
+            return None
+    return None if left or not strides else tuple(reversed(strides))
+
+
+def is_one(size: Number) -> bool:
+    """Whether a size is one in any case."""
+    return type(size) is int and size == 1
+
+
+def _by_runs(base: Shape, sizes: tuple[Number, ...]) -> tuple[Number, ...] | None:
+    """Works on runs of dimensions that lie in memory like one, from the last."""
     strides: list[Number] = []
     left = list(sizes)
     for count, step in _runs(base):

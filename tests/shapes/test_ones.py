@@ -1,0 +1,66 @@
+"""Sizes calculated from others that may be one: a count of windows or chunks is no reason for another compilation."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from stator.tensors.rules.symbolic_views import Shape, aligned
+from tests.harness import check
+from tests.shapes.test_numbers import guards, sizes
+
+
+def chunks(x):
+    rows, length = x.shape
+    count = -(-length // 4)
+    parts = F.pad(x, (0, 4 * count - length)).reshape(rows, count, 4)
+    doubled = parts.unsqueeze(1) * parts.unsqueeze(1) + parts.sum(-1, keepdim=True).unsqueeze(1)
+    return parts.view(rows, count, 2, 2).transpose(1, 2), torch.cumsum(parts * 2, -1), doubled.flatten(1, 2)
+
+
+@pytest.mark.parametrize("lengths", [(9, 8, 4, 3, 17, 2, 12), (8, 4, 12, 3, 5, 2, 9)])
+def test_counts_of_chunks(lengths):
+    """Also when the count is one in the call that is captured."""
+    calls = [(torch.randn(2 + i, length),) for i, length in enumerate(lengths)]
+    report = check(chunks, vary=calls, expect_recompiles=1, expect_graphs=None)
+    assert report.gained("frames_captured") == 2
+
+
+def test_regrouping_asks_nothing():
+    """Strides of views without a question are those that torch has, whether the size is one or not."""
+    symbols, (s, b) = sizes(7, 5)
+    n = (s + 3) // 4
+    cases = [
+        (Shape((b, 4 * n), (4 * n, 1)), (b, n, 4)),
+        (Shape((b, n, 4), (4 * n, 4, 1)), (b, n, 2, 2)),
+        (Shape((b, n, 4), (4 * n, 4, 1)), (b * n, 1, 4)),
+        (Shape((b, n, 4), (4 * n, 4, 1)), (1, b, 4 * n, 1)),
+        (Shape((4, b, n), (1, 4 * n, 4)), (2, 2, b, n)),
+        (Shape((n, b, 6), (6 * b, 6, 1)), (n * b * 3, 2)),
+    ]
+    made = [aligned(base, wanted) for base, wanted in cases]
+    assert None not in made
+    assert guards(symbols) == 0
+    names = list(symbols.sources)
+    for length, rows in itertools.product((2, 4, 5, 9, 40), (2, 3, 8)):
+        values = dict(zip(names, (length, rows), strict=True))
+
+        def now(numbers, values=values):
+            return [n if type(n) is int else symbols.unknowns.at(n.number, values) for n in numbers]
+
+        for (base, wanted), strides in zip(cases, made, strict=True):
+            real = torch.empty_strided(now(base.size), now(base.stride), device="meta").view(now(wanted))
+            assert now(strides) == list(real.stride())
+
+
+def test_regrouping_does_not_guess():
+    """A size that may be one next to others that do not go on in memory: its stride would depend on it."""
+    symbols, (s, b) = sizes(7, 5)
+    n = s // 4
+    assert aligned(Shape((n, b), (b, 1)), (n, b)) == (b, 1)
+    assert aligned(Shape((b, n), (100, 7)), (n, b)) is None
+    assert aligned(Shape((b, n, 3), (999, 5, 1)), (b, n, 3)) is None
+    assert guards(symbols) == 0
