@@ -15,6 +15,7 @@ from stator.guards.path import Path
 from stator.guards.relation import TWINS
 from stator.shapes.expressions import NoForm, fold
 from stator.shapes.policy import Policy
+from stator.shapes.relations import conditions_of
 from stator.shapes.symbols import Symbols
 
 
@@ -96,7 +97,7 @@ class NamedSymbols(Symbols):
 
     def conditions(self) -> Iterator[tuple[Any, Any]]:
         """(expression, origin) of everything that was found out about sizes and ints of the arguments."""
-        for expr, origin in self._conditions().items():
+        for expr, origin in conditions_of(self).items():
             if expr.free_symbols <= self.sources.keys():
                 yield expr, origin
 

@@ -11,7 +11,7 @@ from stator.guards import path as paths
 from stator.guards.path import Path
 from stator.shapes.guesses import NONE, Guesses, belongs_to_module
 from stator.shapes.marks import ANY, MARKS, Bounds, marked_dims
-from stator.shapes.symbols import LARGEST
+from stator.shapes.relations import LARGEST
 
 Lesson = tuple[Path, str, int]  # where, "size" or "int", dimension
 NOTHING: dict[int, Bounds] = {}

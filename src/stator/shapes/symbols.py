@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,21 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._guards import SLoc, Source
 
 from stator.errors import ConstraintViolation, InternalError, Location, Unsupported, unsupported
 from stator.guards.path import Path
 from stator.guards.relation import INT, SIZE, STRIDE, Operand, Relation
 from stator.shapes import polynomial
-from stator.shapes.expressions import NoForm, Postfix, Text, fold
+from stator.shapes.env import Name, env_class
 from stator.shapes.marks import Bounds
 from stator.shapes.polynomial import Number, Polynomial
+from stator.shapes.relations import relations_of
 from stator.shapes.scalar import LARGEST_POWER, TracedBool, TracedInt
-from stator.shapes.unbacked import RELATIONS, Question, answer, guess, is_condition, usually
+from stator.shapes.unbacked import RELATIONS, guess, is_condition
 from stator.shapes.unknowns import QUESTIONS, Unknowns
 
-LARGEST = 1 << 62  # ints beyond stay constants
-USUAL = 8192  # what compilers may take a size for that only data tells
 SHORT = 3  # longer sums are not given to sympy where that can be
 LARGEST_VALUE = 1 << 55  # guesses beyond are no sizes of tensors
 
@@ -36,114 +33,6 @@ def nowhere() -> Any:
 
 def no_graph(expr: Any) -> Any:
     raise InternalError(f"{expr} is needed after its capture")
-
-
-class Place(SLoc):
-    """Where in the user's program a guard comes from."""
-
-    def __init__(self, origin: Any) -> None:
-        super().__init__(None, None)
-        object.__setattr__(self, "origin", origin)
-
-
-class Name(Source):
-    """What torch knows of where a symbol comes from: a name."""
-
-    def __init__(self, name: str) -> None:
-        object.__setattr__(self, "_text", name)
-
-    @property
-    def name(self) -> str:
-        return str(self._text)
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is Name and other.name == self.name
-
-
-@functools.cache
-def _env_class() -> Any:
-    import sympy  # heavy
-    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv, ValueRangesSLoc
-    from torch.utils._sympy.symbol import SymT, make_symbol
-
-    class Env(ShapeEnv):
-        """A ShapeEnv whose guards carry the place in the captured program, which it need not search the stack for.
-
-        What it assumes about numbers from data is handed to the symbols.
-        """
-
-        origin: Callable[[], Any]
-        symbols: Symbols
-        choosing = False  # torch chooses code for an operation: what it asks does not matter to the result
-        approximate = False  # the layout of results may be that of the example
-
-        def evaluate_sym_node(self, sym_node: Any, size_oblivious: bool = False, fallback_value: Any = None) -> Any:
-            if self.choosing and fallback_value is not None:
-                with self.suppress_guards():
-                    return super().evaluate_sym_node(sym_node, size_oblivious, fallback_value)
-            return super().evaluate_sym_node(sym_node, size_oblivious, fallback_value)
-
-        def size_symbol(self, value: int, source: Source) -> Any:
-            """What `create_symbol` makes for a size, without comparing it with one: sympy thinks long about that."""
-            symbol = make_symbol(SymT.SIZE, self._generate_unique_id(source.name), positive=True, integer=True)
-            place = self._get_stack_summary()[0]
-            self.source_to_var[source.name] = symbol
-            self.backed_var_to_val[symbol] = sympy.Integer(value)
-            self.var_to_sources[symbol] = [source]
-            self.var_to_range[symbol] = self._default_value_range(False)
-            self.var_to_range_sloc[symbol] = ValueRangesSLoc(place, place)
-            self.symbol_guard_counter[symbol] = 0
-            self.counter["create_symbol"] += 1
-            return symbol
-
-        def create_unbacked_symint(self, source: Source | None = None) -> Any:
-            """With a hint for compilers: Inductor does not fuse loops over sizes of which it has none."""
-            made = super().create_unbacked_symint(source)
-            self.var_to_hint_override[made.node.expr] = USUAL
-            return made
-
-        def _get_stack_summary(self, is_debug: bool = False, framework_loc: str | None = None) -> tuple[Any, str]:
-            return Place(self.origin()), ""
-
-        def _make_data_dependent_error(self, *args: Any, **kwargs: Any) -> Any:
-            return Question() if self.symbols.answering else super()._make_data_dependent_error(*args, **kwargs)
-
-        def _evaluate_expr(self, orig_expr: Any, *args: Any, **kwargs: Any) -> Any:
-            try:
-                return super()._evaluate_expr(orig_expr, *args, **kwargs)
-            except Question:
-                pass
-            except GuardOnDataDependentSymNode:  # a backend chooses code, which must do for every size
-                general = usually(self, orig_expr) if self.symbols.unbacked and is_condition(orig_expr) else None
-                if general is None:
-                    raise
-                return sympy.true if general else sympy.false
-            holds = answer(self, orig_expr) if is_condition(orig_expr) else None
-            if holds is None:
-                raise super()._make_data_dependent_error(orig_expr, orig_expr)
-            self.guard_or_defer_runtime_assert(orig_expr if holds else sympy.Not(orig_expr), "assumed")
-            return sympy.true if holds else sympy.false
-
-        def _rename_unbacked_to(self, orig_s: Any, new_s: Any) -> None:
-            """A number that a compiler meets again; of operations that it merged, the numbers are one."""
-            known = self.replacements.get(orig_s)
-            if known is None or not known.is_Symbol or known in self.backed_var_to_val:
-                super()._rename_unbacked_to(orig_s, new_s)
-            elif self.replace(new_s) != self.replace(known):
-                self._set_replacement(new_s, known, "merged")
-
-        def guard_or_defer_runtime_assert(self, orig_expr: Any, msg: str, fx_node: Any = None) -> bool:
-            known = self.num_deferred_runtime_asserts
-            result: bool = super().guard_or_defer_runtime_assert(orig_expr, msg, fx_node)
-            if self.num_deferred_runtime_asserts != known and self.symbols.answering:
-                self.symbols.require(orig_expr)
-                self.symbols.unknowns.look_again(orig_expr.free_symbols)
-            return result
-
-    return Env
 
 
 @dataclass(frozen=True)
@@ -166,7 +55,7 @@ class Symbols:
     """Symbols, where they come from, and what has been found out about them."""
 
     def __init__(self, origin: Callable[[], Any], unbacked: bool = False) -> None:
-        env = _env_class()(duck_shape=False, allow_scalar_outputs=unbacked, allow_dynamic_output_shape_ops=unbacked)
+        env = env_class()(duck_shape=False, allow_scalar_outputs=unbacked, allow_dynamic_output_shape_ops=unbacked)
         env.origin = origin
         env.symbols = self
         self.env = env
@@ -609,13 +498,9 @@ class Symbols:
     # ---- what must hold -------------------------------------------------------------------------
 
     def relations(self) -> Iterator[tuple[Relation, Any]]:
-        """Everything that was assumed about the symbols; to be asked for once nobody adds to it."""
+        """Everything that was assumed about the symbols, with its origin; to be asked for once nobody adds to it."""
         self.env.freeze()
-        for expr, origin in self._conditions().items():
-            for part, operands in self._compiled(expr):
-                yield self._relation(part, operands), origin
-        for operand, expr, origin in self.strides:
-            yield self._stride_relation(operand, expr), origin
+        return relations_of(self)
 
     def settled_sources(self) -> set[tuple[Path, str, int]]:
         """Symbols that turned out to have one value only: where they come from, their kind, their dimension."""
@@ -638,61 +523,6 @@ class Symbols:
                 name = self.sources[symbol].describe()
                 text = f"{name} was marked as varying, but the program works for {value} only"
                 raise ConstraintViolation(f"{text}; use maybe_mark_dynamic to allow that{where}")
-
-    def _conditions(self) -> dict[Any, Any]:
-        """Conditions with their origins: bounds, replacements, guards."""
-        import sympy  # heavy
-
-        found: dict[Any, Any] = {}
-        for symbol, operand in self.sources.items():
-            bounds = self.env.var_to_range[symbol]
-            if bounds.lower.is_Integer:
-                found[sympy.Ge(symbol, bounds.lower, evaluate=False)] = None
-            if bounds.upper.is_Integer:
-                found[sympy.Le(symbol, bounds.upper, evaluate=False)] = None
-            if operand.kind == INT:
-                found.setdefault(sympy.Ge(symbol, -LARGEST, evaluate=False), None)
-                found.setdefault(sympy.Le(symbol, LARGEST, evaluate=False), None)
-        for guard in self.env.guards:
-            found.setdefault(guard.expr, getattr(guard.sloc, "origin", None))
-        for condition, origin in self.required:
-            found.setdefault(condition, origin)
-        for symbol, value in self.env.replacements.items():
-            if symbol in self.sources and value.free_symbols <= self.sources.keys():
-                found.setdefault(sympy.Eq(symbol, value, evaluate=False), None)
-        return found
-
-    def _compiled(self, expr: Any) -> Iterator[tuple[Any, dict[Any, int]]]:
-        """The expression, or if it has no form the equalities that imply it."""
-        import sympy  # heavy
-
-        operands: dict[Any, int] = {}
-        try:
-            fold(expr, self._postfix(operands))
-            yield expr, operands
-        except NoForm:
-            for symbol in expr.free_symbols:
-                value = self.env.backed_var_to_val[symbol]
-                yield sympy.Eq(symbol, value, evaluate=False), {symbol: 0}
-
-    def _postfix(self, operands: dict[Any, int]) -> Postfix:
-        return Postfix(lambda symbol: operands.setdefault(symbol, len(operands)))
-
-    def _relation(self, expr: Any, operands: dict[Any, int]) -> Relation:
-        code = fold(expr, self._postfix(operands))
-        text = fold(expr, Text(lambda symbol: f"{{{operands[symbol]}}}"))
-        return Relation(tuple(self.sources[symbol] for symbol in operands), tuple(code), text)
-
-    def _stride_relation(self, operand: Operand, expr: Any) -> Relation:
-        operands: dict[Any, int] = {}
-        algebra = self._postfix(operands)
-        code = fold(expr, algebra)
-        names = {symbol: f"{{{number}}}" for symbol, number in operands.items()}
-        text = fold(expr, Text(names.__getitem__))
-        number = len(operands)
-        code = algebra.apply("EQ", [algebra.symbol(operand), code])
-        sources = [self.sources[symbol] for symbol in operands if symbol is not operand]
-        return Relation((*sources, operand), tuple(code), f"{{{number}}} == {text}")
 
 
 def is_long(number: Number) -> bool:

@@ -1,0 +1,122 @@
+"""Torch's ShapeEnv as stator uses it: it knows the place in the captured program, and answers for numbers from data."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from torch._guards import SLoc, Source
+
+from stator.shapes.unbacked import Question, answer, is_condition, usually
+
+USUAL = 8192  # what compilers may take a size for that only data tells
+
+
+class Place(SLoc):
+    """Where in the user's program a guard comes from."""
+
+    def __init__(self, origin: Any) -> None:
+        super().__init__(None, None)
+        object.__setattr__(self, "origin", origin)
+
+
+class Name(Source):
+    """What torch knows of where a symbol comes from: a name."""
+
+    def __init__(self, name: str) -> None:
+        object.__setattr__(self, "_text", name)
+
+    @property
+    def name(self) -> str:
+        return str(self._text)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Name and other.name == self.name
+
+
+@functools.cache
+def env_class() -> Any:
+    """The class of environments, made when the first symbol is."""
+    import sympy  # heavy
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv, ValueRangesSLoc
+    from torch.utils._sympy.symbol import SymT, make_symbol
+
+    class Env(ShapeEnv):
+        """A ShapeEnv whose guards carry the place in the captured program, which it need not search the stack for.
+
+        What it assumes about numbers from data is handed to the symbols.
+        """
+
+        origin: Callable[[], Any]
+        symbols: Any  # the `Symbols` whose environment it is
+        choosing = False  # torch chooses code for an operation: what it asks does not matter to the result
+        approximate = False  # the layout of results may be that of the example
+
+        def evaluate_sym_node(self, sym_node: Any, size_oblivious: bool = False, fallback_value: Any = None) -> Any:
+            if self.choosing and fallback_value is not None:
+                with self.suppress_guards():
+                    return super().evaluate_sym_node(sym_node, size_oblivious, fallback_value)
+            return super().evaluate_sym_node(sym_node, size_oblivious, fallback_value)
+
+        def size_symbol(self, value: int, source: Source) -> Any:
+            """What `create_symbol` makes for a size, without comparing it with one: sympy thinks long about that."""
+            symbol = make_symbol(SymT.SIZE, self._generate_unique_id(source.name), positive=True, integer=True)
+            place = self._get_stack_summary()[0]
+            self.source_to_var[source.name] = symbol
+            self.backed_var_to_val[symbol] = sympy.Integer(value)
+            self.var_to_sources[symbol] = [source]
+            self.var_to_range[symbol] = self._default_value_range(False)
+            self.var_to_range_sloc[symbol] = ValueRangesSLoc(place, place)
+            self.symbol_guard_counter[symbol] = 0
+            self.counter["create_symbol"] += 1
+            return symbol
+
+        def create_unbacked_symint(self, source: Source | None = None) -> Any:
+            """With a hint for compilers: Inductor does not fuse loops over sizes of which it has none."""
+            made = super().create_unbacked_symint(source)
+            self.var_to_hint_override[made.node.expr] = USUAL
+            return made
+
+        def _get_stack_summary(self, is_debug: bool = False, framework_loc: str | None = None) -> tuple[Any, str]:
+            return Place(self.origin()), ""
+
+        def _make_data_dependent_error(self, *args: Any, **kwargs: Any) -> Any:
+            return Question() if self.symbols.answering else super()._make_data_dependent_error(*args, **kwargs)
+
+        def _evaluate_expr(self, orig_expr: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return super()._evaluate_expr(orig_expr, *args, **kwargs)
+            except Question:
+                pass
+            except GuardOnDataDependentSymNode:  # a backend chooses code, which must do for every size
+                general = usually(self, orig_expr) if self.symbols.unbacked and is_condition(orig_expr) else None
+                if general is None:
+                    raise
+                return sympy.true if general else sympy.false
+            holds = answer(self, orig_expr) if is_condition(orig_expr) else None
+            if holds is None:
+                raise super()._make_data_dependent_error(orig_expr, orig_expr)
+            self.guard_or_defer_runtime_assert(orig_expr if holds else sympy.Not(orig_expr), "assumed")
+            return sympy.true if holds else sympy.false
+
+        def _rename_unbacked_to(self, orig_s: Any, new_s: Any) -> None:
+            """A number that a compiler meets again; of operations that it merged, the numbers are one."""
+            known = self.replacements.get(orig_s)
+            if known is None or not known.is_Symbol or known in self.backed_var_to_val:
+                super()._rename_unbacked_to(orig_s, new_s)
+            elif self.replace(new_s) != self.replace(known):
+                self._set_replacement(new_s, known, "merged")
+
+        def guard_or_defer_runtime_assert(self, orig_expr: Any, msg: str, fx_node: Any = None) -> bool:
+            known = self.num_deferred_runtime_asserts
+            result: bool = super().guard_or_defer_runtime_assert(orig_expr, msg, fx_node)
+            if self.num_deferred_runtime_asserts != known and self.symbols.answering:
+                self.symbols.require(orig_expr)
+                self.symbols.unknowns.look_again(orig_expr.free_symbols)
+            return result
+
+    return Env
