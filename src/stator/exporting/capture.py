@@ -24,7 +24,8 @@ from stator.guards.path import Path
 from stator.options import Options
 from stator.report import events
 from stator.runtime.assemble import Assembly
-from stator.runtime.capture import Call, Capture, Entry, code_of
+from stator.runtime.calls import Call, code_of
+from stator.runtime.capture import Capture, Entry
 from stator.runtime.learned import Learned
 from stator.runtime.tensor_host import TensorHost
 from stator.tensors.targets import called
@@ -180,11 +181,11 @@ class ProgramCapture(Capture):
         self.mutated = [
             (records[id(recorder.tensor(name))].path, first_write(module.graph, name)) for name in recorder.mutated
         ]
-        self.operations = sum(node.op not in ("placeholder", "output") for node in module.graph.nodes)
+        self.maker.operations = sum(node.op not in ("placeholder", "output") for node in module.graph.nodes)
         events.emit(
             "graph",
             name=self.name,
-            operations=self.operations,
+            operations=self.maker.operations,
             text=lambda: str(module.code),
             ops=lambda: operation_names(module),
         )

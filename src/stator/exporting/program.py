@@ -19,7 +19,7 @@ from stator.exporting.module import Program
 from stator.exporting.report import HEAD, Relaxed
 from stator.exporting.symbols import number_paths
 from stator.report.explain import uncompiled
-from stator.runtime.capture import Call
+from stator.runtime.calls import Call
 
 
 def export(

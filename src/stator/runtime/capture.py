@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import types
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,17 +18,12 @@ from stator import _frames
 from stator._entry import mortal
 from stator.emit.emitter import Emitter
 from stator.emit.plan import CannotRebuild, Source
-from stator.errors import InternalError, StatorError, Unsupported, unsupported
+from stator.errors import InternalError, StatorError, unsupported
 from stator.eval.machine import Machine, Place, Stopped
 from stator.frame import Frame, forget_tracebacks
-from stator.graph.backends import BACKENDS, compile_graph, refused, traces
-from stator.graph.index_ranges import looking_first
-from stator.graph.module import eager_callable, only_reads, operation_names
-from stator.graph.overlap import guarded
-from stator.graph.prologue import NotAsAssumed, assertions_of, checked, checks_of, undone, written_before_checks
-from stator.graph.restore import keeping_grad_mode
-from stator.graph.sharing import SharedGraph, key_of
-from stator.graph.undefined import reach, undefining
+from stator.graph.backends import refused, traces
+from stator.graph.prologue import NotAsAssumed
+from stator.graph.sharing import SharedGraph
 from stator.guards import path as paths
 from stator.guards.check import EQ
 from stator.guards.guardset import GuardSet
@@ -49,7 +44,7 @@ from stator.native import (  # noqa: F401 - rows
     warn,
     weak,
 )
-from stator.native.callers import CO_VARARGS, CO_VARKEYWORDS, CONTENT_TYPES
+from stator.native.callers import CONTENT_TYPES
 from stator.native.held import check_callbacks
 from stator.native.standins import Address
 from stator.options import Options
@@ -73,20 +68,17 @@ from stator.runtime import (  # noqa: F401 - rows
     transforms,
 )
 from stator.runtime.assemble import Assembly, Rerun
+from stator.runtime.calls import Call
 from stator.runtime.compiling import compiling
-from stator.runtime.continuation import Break, Continuation, break_place, origin_of_location
+from stator.runtime.continuation import Break, break_place
+from stator.runtime.graph_maker import IN_ORDER, GraphMaker
 from stator.runtime.histories import are_asked_for
 from stator.runtime.learned import Learned
 from stator.runtime.tail import GoingOn, tail
 from stator.runtime.tensor_host import TensorHost
-from stator.runtime.throwing import throw
 from stator.shapes.policy import Policy
-from stator.tensors.modes import ENTER, SETTERS
-from stator.tensors.spent import settle
-from stator.tensors.subclasses import PLAIN, plain_copy, without_functions
 from stator.tensors.traced import TracedTensor
 from stator.world.class_contents import ClassContents
-from stator.world.lazy import Lazy, forced
 
 _frames.set_own_folder(os.path.dirname(stator.__file__) + os.sep)
 
@@ -112,170 +104,6 @@ class Entry:
         self.program = self.guards.compile(self.loads)
 
 
-class Call:
-    """The call of a function, to be captured."""
-
-    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs or {}
-        self.names = tuple(self.kwargs)
-        self.values = (*args, *self.kwargs.values())  # as the guard program numbers them
-
-    def run(self, owner: Any = None) -> Any:
-        """The call itself, in CPython; frames below it go to the owner."""
-        return _frames.below(owner, self.function, self.args, self.kwargs)
-
-    def fail(self, error: BaseException) -> Any:
-        """Nothing has happened yet: the error is the caller's."""
-        raise error
-
-    def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        """Function, arguments and keyword arguments as the captured program sees them."""
-        enter = host.light if takes_plainly(self.function) else host.enter
-        entered = [enter_or_wait(host, enter, value, paths.arg(i)) for i, value in enumerate(self.values)]
-        positional = tuple(entered[: len(self.args)])
-        keywords = dict(zip(self.names, entered[len(self.args) :], strict=True))
-        function = self.function
-        host.enter_const(function)
-        if type(function) is types.MethodType:
-            positional = (host.enter_const(function.__self__), *positional)
-            function = function.__func__
-        return function, positional, keywords
-
-    def eager_function(self, owner: Any) -> tuple[list[Path], Callable[..., Any]]:
-        """What runs the call in CPython whenever the guards hold, and the values it takes."""
-        function, npos, names = self.function, len(self.args), self.names
-
-        def run(*values: Any) -> Any:
-            keywords = dict(zip(names, values[npos:], strict=True)) if names else None
-            return _frames.below(owner, function, values[:npos], keywords)
-
-        return [paths.arg(i) for i in range(len(self.values))], run
-
-    def passed_on(self, function: Any) -> Callable[..., Any]:
-        """What gives the values of such a call to another function."""
-        npos, names = len(self.args), self.names
-        return lambda *values: function(*values[:npos], **dict(zip(names, values[npos:], strict=True)))
-
-    @property
-    def code(self) -> types.CodeType | None:
-        return code_of(self.function)
-
-    @property
-    def name(self) -> str:
-        """What is called, for people."""
-        return getattr(self.function, "__qualname__", type(self.function).__qualname__)
-
-
-class ResumedCall(Call):
-    """The rest of a call behind a break, to be captured."""
-
-    def __init__(self, continuation: Continuation, values: tuple[Any, ...]) -> None:
-        super().__init__(None, values, None)
-        self.continuation = continuation
-
-    def run(self, owner: Any = None) -> Any:
-        function, state = self.continuation.build(self.values)
-        return _frames.below(owner, function, state)
-
-    def eager_function(self, owner: Any) -> tuple[list[Path], Callable[..., Any]]:
-        build = self.continuation.build
-
-        def run(*values: Any) -> Any:
-            return _frames.below(owner, *build(values))
-
-        return [paths.arg(i) for i in range(len(self.values))], run
-
-    def fail(self, error: BaseException) -> Any:
-        """The program is in the middle of its blocks: the error goes through it."""
-        return throw(self.continuation, error, self.values)
-
-    def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        host.lazy = True
-        host.carried = self.values
-        entered: list[Any] = []
-        for i, value in enumerate(self.values):
-            is_cell = type(value) is types.CellType
-            entered.append(host.enter(value, paths.arg(i)) if is_cell else Lazy(value, paths.arg(i)))
-        function, state = self.continuation.build(entered)
-        for made in self.continuation.functions(function, state):
-            host.inside_function(made)
-        return function, (state,), {}
-
-    @property
-    def code(self) -> types.CodeType | None:
-        return self.continuation.code
-
-    @property
-    def name(self) -> str:
-        code = self.code
-        return f"{code.co_qualname if code else 'a function'} behind a break"
-
-
-class BoundCall(Call):
-    """A frame below a break, to be captured: its function and the arguments that CPython has bound."""
-
-    def __init__(self, values: tuple[Any, ...]) -> None:
-        super().__init__(values[0], values, None)
-
-    def run(self, owner: Any = None) -> Any:
-        return _frames.NOT_TAKEN
-
-    def eager_function(self, owner: Any) -> tuple[list[Path], Callable[..., Any]]:
-        return [], leave_alone
-
-    def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        code = self.function.__code__
-        named = code.co_argcount + code.co_kwonlyargcount
-        function, *rest = [
-            enter_or_wait(host, host.light if i <= named else host.enter, value, paths.arg(i))
-            for i, value in enumerate(self.values)
-        ]
-        positional, keywords = rest[: code.co_argcount], rest[code.co_argcount : named]
-        names = code.co_varnames[code.co_argcount : named]
-        extra = rest[named:]
-        if code.co_flags & VARARGS:
-            positional += host.settled(forced(host, extra.pop(0)))
-        passed = dict(zip(names, keywords, strict=True))
-        if extra:
-            passed |= host.settled(forced(host, extra[0]))
-        return function, tuple(positional), passed
-
-
-VARARGS = 0x04  # a flag of code objects
-
-
-def leave_alone() -> Any:
-    return _frames.NOT_TAKEN
-
-
-def takes_plainly(function: Any) -> bool:
-    """Whether arguments of a call become locals of the frame as they are."""
-    function = function.__func__ if type(function) is types.MethodType else function
-    return type(function) is types.FunctionType and not function.__code__.co_flags & (CO_VARARGS | CO_VARKEYWORDS)
-
-
-def enter_or_wait(host: TensorHost, enter: Callable[[Any, Path], Any], value: Any, path: Path) -> Any:
-    """The value as it enters, or not yet if nothing can be known about it: perhaps nobody looks at it."""
-    known = len(host.records)
-    try:
-        return enter(value, path)
-    except Unsupported:
-        host.forget_since(known)
-        host.lazy = True
-        return Lazy(value, path)
-
-
-def code_of(function: Any) -> types.CodeType | None:
-    """The code object that a callable runs first."""
-    function = getattr(function, "__func__", function)
-    if not isinstance(function, types.FunctionType):
-        method = type(function).__call__
-        function = getattr(method, "__func__", method)
-    return getattr(function, "__code__", None)
-
-
 class NewLeaf:
     """Stands among the types of which no object may be made for tensors that are told to require grad."""
 
@@ -296,13 +124,7 @@ class Capture:
     ) -> None:
         self.call = call
         self.owner = owner
-        self.operations = 0
-        self.graphs: MutableMapping[Any, SharedGraph] | None = None  # compiled ones that may serve again
-        self.graph: SharedGraph | None = None
-        self.looks_first = False  # the graph fails before it writes
-        self.takes_back = False  # the graph leaves inputs as they were where what was assumed does not hold
         self.options = options
-        self.graph_backend = options.backend
         self.stop = stop
         self.watched = watched  # types of which no object may be made before the break
         self.unmade: set[type] = set()  # types of objects that cannot be rebuilt
@@ -334,6 +156,7 @@ class Capture:
         self.guards.state(snapshot())
         self.guards.call_shape(len(call.args), call.names)
         self.name = getattr(call.code, "co_name", "entry")
+        self.maker = GraphMaker(self.host, options, self.name)
         self.compiling = compiling()
 
     def make_host(self, learned: Learned | None) -> TensorHost:
@@ -498,7 +321,7 @@ class Capture:
         hook_handles.check(host)
         host.identities.guard(assembly.written, torch.Tensor)
         if type(result) is Break and host.recorder.traces and are_asked_for(result, assembly.outputs.values()):
-            self.graph_backend = "eager"
+            self.maker.backend = "eager"
         graph, inputs = self.compile_graph(assembly)
         if host.locks and host.recorder.repeatable and not self.options.fullgraph:
             # CPython would run the call again, and take them again.
@@ -520,7 +343,7 @@ class Capture:
         guards = self.guards
         events.emit("guards", name=name, count=len(guards), text=lambda: "\n".join(guards.describe([])))
         events.emit("code", name=name, text=lambda: str(vars(function)["__stator_source__"]))
-        return Entry(guards, self.classes, loads, function, operations=self.operations, graph=self.graph)
+        return Entry(guards, self.classes, loads, function, operations=self.maker.operations, graph=self.maker.shared)
 
     def rerun(self, start: Rerun) -> Rerun | None:
         """What runs the call when the graph fails; None if it cannot be known, or put back, what it has written."""
@@ -530,15 +353,19 @@ class Capture:
             start = start._replace(function=assumptions.rerun(start.function, self.call, self.otherwise))
         tensors = [recorder.tensor(name) for name in recorder.mutated]
         written = tuple(self.host.records[id(tensor)].path for tensor in tensors)
-        if self.takes_back:
+        if self.maker.takes_back:
             start = start._replace(refusal=NotAsAssumed)
         if not written or (backend == "eager" and not recorder.fails_late):
             return start._replace(written=written)
-        if not self.looks_first and recorder.can_be_undone():
+        if not self.maker.looks_first and recorder.can_be_undone():
             return start._replace(saved=written)
-        if (self.looks_first or backend in IN_ORDER) and not recorder.has_arrays:  # numpy writes unnoticed
+        if (self.maker.looks_first or backend in IN_ORDER) and not recorder.has_arrays:  # numpy writes unnoticed
             return start._replace(written=written)
-        return start if self.takes_back else None
+        return start if self.maker.takes_back else None
+
+    def compile_graph(self, assembly: Assembly) -> tuple[Any, list[str]]:
+        """The graph through the backend, and the loads it takes."""
+        return self.maker.compile(assembly, self.stop is not None)
 
     def check_leaves(self, assembly: Assembly) -> None:
         """A trace gives no new leaves, nor anything that requires grad without an input that does."""
@@ -553,119 +380,8 @@ class Capture:
             self.unmade = {NewLeaf}
             raise unsupported("autograd", "a leaf made in the graph comes out of it", function="Tensor.requires_grad_")
 
-    def compile_graph(self, assembly: Assembly) -> tuple[Any, list[str]]:
-        """The graph through the backend, and the loads it takes; None if there is nothing to compute."""
-        recorder, backend = self.host.recorder, self.graph_backend
-        outputs = list(assembly.outputs.values())
-        assembly.spent = settle(recorder, outputs)
-        module = recorder.finish(outputs)
-        if self.host.symbols is not None:
-            self.host.symbols.answering = False
-        assumptions.check(self.host)
-        operations = sum(node.op not in ("placeholder", "output") for node in module.graph.nodes)
-        if not operations and not outputs:
-            return None, []
-        tensors = [recorder.tensor(name) for name in recorder.inputs]
-        self.operations = operations
-        originals = tensors
-        loads = [assembly.input(tensor) for tensor in tensors]
-        dressed = [type(one) not in PLAIN and isinstance(one, torch.Tensor) for one in tensors]  # of subclasses
-        with recorder.paused():
-            tensors = [plain_copy(one) if yes else one for one, yes in zip(tensors, dressed, strict=True)]
-        mode = None
-        if self.host.symbols is not None and backend != "eager":
-            mode, tensors = recorder.examples()
-        wanted = [i for i, one in enumerate(outputs) if type(one) is TracedTensor and one._meta.requires_grad]
-        led = None
-        if len(wanted) > 1 and traces(backend):
-            led = reach(module.graph, recorder.readings.homes, tensors, wanted)
-        function = self.compiled_graph(module, originals, tensors, mode)
-        if not isinstance(backend, str) or backend not in BACKENDS:
-            function = keeping_grad_mode(function, module.graph)
-        if led is not None:
-            function = undefining(function, led)
-        written = [recorder.inputs.index(name) for name in recorder.mutated]
-        if written and backend != "eager":
-            function = guarded(function, eager_callable(module), written)
-        if written and backend not in IN_ORDER and recorder.repeatable:
-            function = self.looking_first(function, module)
-        self.takes_back = bool(written) and self.may_be_late(module)
-        if self.takes_back:
-            function = self.taking_back(function, module, written)
-        if any(dressed):
-            function = without_functions(function, [] if backend == "eager" else dressed)
-        return function, loads
 
-    def compiled_graph(self, module: Any, originals: list[Any], examples: list[Any], mode: Any) -> Any:
-        """What the backend makes of the graph, or made of the same one before."""
-        options, name, operations, backend = self.options, self.name, self.operations, self.graph_backend
-        if only_reads(module) and (
-            self.stop is not None or all(id(one) in self.host.float_inputs for one in originals)
-        ):
-            return eager_callable(module)
-        key = None
-        if self.graphs is not None and not any(map(is_symbolic, examples)):
-            key = key_of(module.graph, originals, origin_of_location, (options.dynamic, backend is options.backend))
-        known = self.graphs.get(key.value) if self.graphs is not None and key is not None else None
-        events.emit(
-            "graph" if known is None else "shared",
-            name=name,
-            operations=operations,
-            text=lambda: str(module.code),
-            ops=lambda: operation_names(module),
-        )
-        if known is not None:
-            self.graph = known
-            return known.function
-        function = compile_graph(
-            module,
-            examples,
-            backend,
-            mode=options.mode,
-            options=options.options,
-            dynamic=options.dynamic,
-            fake_mode=mode,
-        )
-        if self.graphs is not None and key is not None:
-            self.graph = self.graphs[key.value] = SharedGraph(function, key.kept)
-        return function
-
-    def looking_first(self, function: Any, module: Any) -> Any:
-        """The graph behind a look at its indices, where it writes to more than is worth a copy."""
-        recorder = self.host.recorder
-        if sum(recorder.tensor(name).nbytes for name in recorder.mutated) <= MOST_SAVED:
-            return function
-        metas = {name: recorder.meta_of_input(name) for name in recorder.inputs}
-        readings, kept = recorder.readings, recorder.kept
-        failing = [node for node in module.graph.nodes if node in recorder.failing]
-        made = looking_first(function, module, failing, metas, readings.writers, kept, readings.homes)
-        self.looks_first = made is not None
-        return made or function
-
-    def may_be_late(self, module: Any) -> bool:
-        """Whether an assertion of the graph may fail once something was written."""
-        if self.options.backend != "eager":
-            return bool(assertions_of(module.graph))
-        return written_before_checks(module.graph, self.host.recorder.readings.writers)
-
-    def taking_back(self, function: Any, module: Any, written: list[int]) -> Any:
-        """The graph behind its assertions, or with what it writes undone where one fails."""
-        recorder = self.host.recorder
-        assertions = set(assertions_of(module.graph))
-        changes = any(node.target in ENTER or node.target in SETTERS for node in recorder.kept)
-        writers, homes = recorder.readings.writers, recorder.readings.homes
-        checks = None if changes else checks_of(module, writers, recorder.kept - assertions, homes)
-        return undone(function, written) if checks is None else checked(function, checks)
-
-
-IN_ORDER = ("eager", "aot_eager")  # backends that write to inputs when the program does, or at the end
-MOST_SAVED = 2**20  # bytes that are copied before a graph whose backend writes when it likes, if anything else will do
 QUALNAME: Any = type.__dict__["__qualname__"]
-
-
-def is_symbolic(example: Any) -> bool:
-    """Whether a backend may decide something about this input that is not known yet."""
-    return type(example) is torch.SymInt or bool(getattr(example, "_has_symbolic_sizes_strides", False))
 
 
 def is_short_lived(obj: Any) -> bool:

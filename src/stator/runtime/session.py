@@ -24,7 +24,8 @@ from stator.guards.guardset import Failure
 from stator.options import Options
 from stator.report import events
 from stator.runtime.below import Below
-from stator.runtime.capture import BoundCall, Call, Capture, Entry, ResumedCall, code_of
+from stator.runtime.calls import BoundCall, Call, ResumedCall, code_of
+from stator.runtime.capture import Capture, Entry
 from stator.runtime.continuation import Break, Continuation, is_resumed
 from stator.runtime.learned import SIZES, UNSETTLED, Learned
 from stator.runtime.tail import GoingOn
@@ -278,7 +279,7 @@ class Cache:
         owner, unbacked = self.session.below, unbacked and not constants
         otherwise = self.otherwise if self.ways < MOST_WAYS else None
         made = Capture(call, options, owner, stop, watched, self.learned, unbacked, otherwise)
-        made.graphs = self.session.graphs
+        made.maker.graphs = self.session.graphs
         return made
 
     def otherwise(self, lesson: Any = None) -> Any:
@@ -398,7 +399,7 @@ class BoundCache(Cache):
     def capture_entry(self, capture: Capture) -> Entry:
         """A frame without tensor work is left alone under the guards of what it read."""
         entry = capture.entry()
-        return entry if capture.operations else capture.eager()
+        return entry if capture.maker.operations else capture.eager()
 
 
 class Session(Cache):

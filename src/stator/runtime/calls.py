@@ -1,0 +1,181 @@
+"""Calls that miss: of a function, of what is left of one behind a break, of a frame below one."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+from stator import _frames
+from stator.errors import Unsupported
+from stator.guards import path as paths
+from stator.guards.path import Path
+from stator.native.callers import CO_VARARGS, CO_VARKEYWORDS
+from stator.runtime.continuation import Continuation
+from stator.runtime.tensor_host import TensorHost
+from stator.runtime.throwing import throw
+from stator.world.lazy import Lazy, forced
+
+
+class Call:
+    """The call of a function, to be captured."""
+
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs or {}
+        self.names = tuple(self.kwargs)
+        self.values = (*args, *self.kwargs.values())  # as the guard program numbers them
+
+    def run(self, owner: Any = None) -> Any:
+        """The call itself, in CPython; frames below it go to the owner."""
+        return _frames.below(owner, self.function, self.args, self.kwargs)
+
+    def fail(self, error: BaseException) -> Any:
+        """Nothing has happened yet: the error is the caller's."""
+        raise error
+
+    def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        """Function, arguments and keyword arguments as the captured program sees them."""
+        enter = host.light if takes_plainly(self.function) else host.enter
+        entered = [enter_or_wait(host, enter, value, paths.arg(i)) for i, value in enumerate(self.values)]
+        positional = tuple(entered[: len(self.args)])
+        keywords = dict(zip(self.names, entered[len(self.args) :], strict=True))
+        function = self.function
+        host.enter_const(function)
+        if type(function) is types.MethodType:
+            positional = (host.enter_const(function.__self__), *positional)
+            function = function.__func__
+        return function, positional, keywords
+
+    def eager_function(self, owner: Any) -> tuple[list[Path], Callable[..., Any]]:
+        """What runs the call in CPython whenever the guards hold, and the values it takes."""
+        function, npos, names = self.function, len(self.args), self.names
+
+        def run(*values: Any) -> Any:
+            keywords = dict(zip(names, values[npos:], strict=True)) if names else None
+            return _frames.below(owner, function, values[:npos], keywords)
+
+        return [paths.arg(i) for i in range(len(self.values))], run
+
+    def passed_on(self, function: Any) -> Callable[..., Any]:
+        """What gives the values of such a call to another function."""
+        npos, names = len(self.args), self.names
+        return lambda *values: function(*values[:npos], **dict(zip(names, values[npos:], strict=True)))
+
+    @property
+    def code(self) -> types.CodeType | None:
+        return code_of(self.function)
+
+    @property
+    def name(self) -> str:
+        """What is called, for people."""
+        return getattr(self.function, "__qualname__", type(self.function).__qualname__)
+
+
+class ResumedCall(Call):
+    """The rest of a call behind a break, to be captured."""
+
+    def __init__(self, continuation: Continuation, values: tuple[Any, ...]) -> None:
+        super().__init__(None, values, None)
+        self.continuation = continuation
+
+    def run(self, owner: Any = None) -> Any:
+        function, state = self.continuation.build(self.values)
+        return _frames.below(owner, function, state)
+
+    def eager_function(self, owner: Any) -> tuple[list[Path], Callable[..., Any]]:
+        build = self.continuation.build
+
+        def run(*values: Any) -> Any:
+            return _frames.below(owner, *build(values))
+
+        return [paths.arg(i) for i in range(len(self.values))], run
+
+    def fail(self, error: BaseException) -> Any:
+        """The program is in the middle of its blocks: the error goes through it."""
+        return throw(self.continuation, error, self.values)
+
+    def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        host.lazy = True
+        host.carried = self.values
+        entered: list[Any] = []
+        for i, value in enumerate(self.values):
+            is_cell = type(value) is types.CellType
+            entered.append(host.enter(value, paths.arg(i)) if is_cell else Lazy(value, paths.arg(i)))
+        function, state = self.continuation.build(entered)
+        for made in self.continuation.functions(function, state):
+            host.inside_function(made)
+        return function, (state,), {}
+
+    @property
+    def code(self) -> types.CodeType | None:
+        return self.continuation.code
+
+    @property
+    def name(self) -> str:
+        code = self.code
+        return f"{code.co_qualname if code else 'a function'} behind a break"
+
+
+class BoundCall(Call):
+    """A frame below a break, to be captured: its function and the arguments that CPython has bound."""
+
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        super().__init__(values[0], values, None)
+
+    def run(self, owner: Any = None) -> Any:
+        return _frames.NOT_TAKEN
+
+    def eager_function(self, owner: Any) -> tuple[list[Path], Callable[..., Any]]:
+        return [], leave_alone
+
+    def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        code = self.function.__code__
+        named = code.co_argcount + code.co_kwonlyargcount
+        function, *rest = [
+            enter_or_wait(host, host.light if i <= named else host.enter, value, paths.arg(i))
+            for i, value in enumerate(self.values)
+        ]
+        positional, keywords = rest[: code.co_argcount], rest[code.co_argcount : named]
+        names = code.co_varnames[code.co_argcount : named]
+        extra = rest[named:]
+        if code.co_flags & VARARGS:
+            positional += host.settled(forced(host, extra.pop(0)))
+        passed = dict(zip(names, keywords, strict=True))
+        if extra:
+            passed |= host.settled(forced(host, extra[0]))
+        return function, tuple(positional), passed
+
+
+VARARGS = 0x04  # a flag of code objects
+
+
+def leave_alone() -> Any:
+    return _frames.NOT_TAKEN
+
+
+def takes_plainly(function: Any) -> bool:
+    """Whether arguments of a call become locals of the frame as they are."""
+    function = function.__func__ if type(function) is types.MethodType else function
+    return type(function) is types.FunctionType and not function.__code__.co_flags & (CO_VARARGS | CO_VARKEYWORDS)
+
+
+def enter_or_wait(host: TensorHost, enter: Callable[[Any, Path], Any], value: Any, path: Path) -> Any:
+    """The value as it enters, or not yet if nothing can be known about it: perhaps nobody looks at it."""
+    known = len(host.records)
+    try:
+        return enter(value, path)
+    except Unsupported:
+        host.forget_since(known)
+        host.lazy = True
+        return Lazy(value, path)
+
+
+def code_of(function: Any) -> types.CodeType | None:
+    """The code object that a callable runs first."""
+    function = getattr(function, "__func__", function)
+    if not isinstance(function, types.FunctionType):
+        method = type(function).__call__
+        function = getattr(method, "__func__", method)
+    return getattr(function, "__code__", None)

@@ -1,0 +1,152 @@
+"""The graph of a capture goes through the backend, and comes out as the function that the entry calls."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+import torch
+
+from stator.graph.backends import BACKENDS, compile_graph, traces
+from stator.graph.index_ranges import looking_first
+from stator.graph.module import eager_callable, only_reads, operation_names
+from stator.graph.overlap import guarded
+from stator.graph.prologue import assertions_of, checked, checks_of, undone, written_before_checks
+from stator.graph.restore import keeping_grad_mode
+from stator.graph.sharing import SharedGraph, key_of
+from stator.graph.undefined import reach, undefining
+from stator.options import Options
+from stator.report import events
+from stator.runtime import assumptions
+from stator.runtime.assemble import Assembly
+from stator.runtime.continuation import origin_of_location
+from stator.runtime.tensor_host import TensorHost
+from stator.tensors.modes import ENTER, SETTERS
+from stator.tensors.spent import settle
+from stator.tensors.subclasses import PLAIN, plain_copy, without_functions
+from stator.tensors.traced import TracedTensor
+
+IN_ORDER = ("eager", "aot_eager")  # backends that write to inputs when the program does, or at the end
+MOST_SAVED = 2**20  # bytes that are copied before a graph whose backend writes when it likes, if anything else will do
+
+
+class GraphMaker:
+    """Makes the function of one graph, and knows what was decided about it."""
+
+    def __init__(self, host: TensorHost, options: Options, name: str) -> None:
+        self.host = host
+        self.options = options
+        self.name = name
+        self.backend = options.backend
+        self.graphs: MutableMapping[Any, SharedGraph] | None = None  # compiled ones that may serve again
+        self.shared: SharedGraph | None = None  # what the function runs, if others may run it too
+        self.operations = 0
+        self.looks_first = False  # the graph fails before it writes
+        self.takes_back = False  # the graph leaves inputs as they were where what was assumed does not hold
+
+    def compile(self, assembly: Assembly, stops: bool) -> tuple[Any, list[str]]:
+        """The graph as a function, and the loads it takes; None if there is nothing to compute. `stops`: at a break."""
+        recorder, backend = self.host.recorder, self.backend
+        outputs = list(assembly.outputs.values())
+        assembly.spent = settle(recorder, outputs)
+        module = recorder.finish(outputs)
+        if self.host.symbols is not None:
+            self.host.symbols.answering = False
+        assumptions.check(self.host)
+        operations = sum(node.op not in ("placeholder", "output") for node in module.graph.nodes)
+        if not operations and not outputs:
+            return None, []
+        tensors = [recorder.tensor(name) for name in recorder.inputs]
+        self.operations = operations
+        originals = tensors
+        loads = [assembly.input(tensor) for tensor in tensors]
+        dressed = [type(one) not in PLAIN and isinstance(one, torch.Tensor) for one in tensors]  # of subclasses
+        with recorder.paused():
+            tensors = [plain_copy(one) if yes else one for one, yes in zip(tensors, dressed, strict=True)]
+        mode = None
+        if self.host.symbols is not None and backend != "eager":
+            mode, tensors = recorder.examples()
+        wanted = [i for i, one in enumerate(outputs) if type(one) is TracedTensor and one._meta.requires_grad]
+        led = None
+        if len(wanted) > 1 and traces(backend):
+            led = reach(module.graph, recorder.readings.homes, tensors, wanted)
+        function = self.made(module, originals, tensors, mode, stops)
+        if not isinstance(backend, str) or backend not in BACKENDS:
+            function = keeping_grad_mode(function, module.graph)
+        if led is not None:
+            function = undefining(function, led)
+        written = [recorder.inputs.index(name) for name in recorder.mutated]
+        if written and backend != "eager":
+            function = guarded(function, eager_callable(module), written)
+        if written and backend not in IN_ORDER and recorder.repeatable:
+            function = self.looking_first(function, module)
+        self.takes_back = bool(written) and self.may_be_late(module)
+        if self.takes_back:
+            function = self.taking_back(function, module, written)
+        if any(dressed):
+            function = without_functions(function, [] if backend == "eager" else dressed)
+        return function, loads
+
+    def made(self, module: Any, originals: list[Any], examples: list[Any], mode: Any, stops: bool) -> Any:
+        """What the backend makes of the graph, or made of the same one before."""
+        options, name, operations, backend = self.options, self.name, self.operations, self.backend
+        if only_reads(module) and (stops or all(id(one) in self.host.float_inputs for one in originals)):
+            return eager_callable(module)
+        key = None
+        if self.graphs is not None and not any(map(is_symbolic, examples)):
+            key = key_of(module.graph, originals, origin_of_location, (options.dynamic, backend is options.backend))
+        known = self.graphs.get(key.value) if self.graphs is not None and key is not None else None
+        events.emit(
+            "graph" if known is None else "shared",
+            name=name,
+            operations=operations,
+            text=lambda: str(module.code),
+            ops=lambda: operation_names(module),
+        )
+        if known is not None:
+            self.shared = known
+            return known.function
+        function = compile_graph(
+            module,
+            examples,
+            backend,
+            mode=options.mode,
+            options=options.options,
+            dynamic=options.dynamic,
+            fake_mode=mode,
+        )
+        if self.graphs is not None and key is not None:
+            self.shared = self.graphs[key.value] = SharedGraph(function, key.kept)
+        return function
+
+    def looking_first(self, function: Any, module: Any) -> Any:
+        """The graph behind a look at its indices, where it writes to more than is worth a copy."""
+        recorder = self.host.recorder
+        if sum(recorder.tensor(name).nbytes for name in recorder.mutated) <= MOST_SAVED:
+            return function
+        metas = {name: recorder.meta_of_input(name) for name in recorder.inputs}
+        readings, kept = recorder.readings, recorder.kept
+        failing = [node for node in module.graph.nodes if node in recorder.failing]
+        made = looking_first(function, module, failing, metas, readings.writers, kept, readings.homes)
+        self.looks_first = made is not None
+        return made or function
+
+    def may_be_late(self, module: Any) -> bool:
+        """Whether an assertion of the graph may fail once something was written."""
+        if self.options.backend != "eager":
+            return bool(assertions_of(module.graph))
+        return written_before_checks(module.graph, self.host.recorder.readings.writers)
+
+    def taking_back(self, function: Any, module: Any, written: list[int]) -> Any:
+        """The graph behind its assertions, or with what it writes undone where one fails."""
+        recorder = self.host.recorder
+        assertions = set(assertions_of(module.graph))
+        changes = any(node.target in ENTER or node.target in SETTERS for node in recorder.kept)
+        writers, homes = recorder.readings.writers, recorder.readings.homes
+        checks = None if changes else checks_of(module, writers, recorder.kept - assertions, homes)
+        return undone(function, written) if checks is None else checked(function, checks)
+
+
+def is_symbolic(example: Any) -> bool:
+    """Whether a backend may decide something about this input that is not known yet."""
+    return type(example) is torch.SymInt or bool(getattr(example, "_has_symbolic_sizes_strides", False))
