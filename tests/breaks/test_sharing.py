@@ -215,3 +215,21 @@ def test_a_search_that_follows_data_runs_as_it_is() -> None:
         return program
 
     assert graphs(make, CALLS[:6])[0] == 1
+
+
+def test_a_recurrent_layer_that_is_left_to_eager_is_whole() -> None:
+    layer = torch.nn.RNN(4, 5)
+    made, ran = graphs(lambda: lambda x: layer(x)[0] * 2, [(torch.ones(3, 2, 4) * k,) for k in range(3)])
+    assert made == 1 and ran == [1, 1, 1]
+    check(torch.nn.LSTM(4, 5), torch.ones(3, 2, 4), expect_graphs=1)
+
+
+def test_numbers_of_a_list_need_no_graph() -> None:
+    def program(x: Any) -> Any:
+        groups: dict[int, list[int]] = {0: [], 1: []}
+        for i, v in enumerate(x.tolist()):
+            groups[int(v > 0)].append(i)
+        return x[groups[1]].sum()
+
+    made, ran = graphs(lambda: program, [(torch.tensor([1.0, -1.0, 2.0]) * k,) for k in (1, 2, 3)])
+    assert made == 1 and ran == [1, 1, 1]

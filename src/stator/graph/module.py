@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,7 @@ def _name(function: Any) -> str:
     return name if module in ("", "builtins") else f"{module}.{name}"
 
 
-READING = frozenset({"item", "detach", "reshape", "to"})  # methods on the way from a tensor to the number in it
+READING = frozenset({"item", "detach", "reshape", "to", "unbind"})  # methods on the way from a tensor to its numbers
 
 
 def only_reads(graph: fx.GraphModule) -> bool:
@@ -37,15 +38,20 @@ def only_reads(graph: fx.GraphModule) -> bool:
         if node.op == "call_method":
             reads = node.target in READING
         elif node.op == "output":
-            reads = all(value.target == "item" for value in node.all_input_nodes)
+            reads = all(map(_is_number, node.all_input_nodes))
         else:
-            reads = node.op == "placeholder" or node.target is _SET_GRAD or _is_calculation(node.target)
+            reads = node.op == "placeholder" or node.target in _HANDLING or _is_calculation(node.target)
         if not reads:
             return False
     return True
 
 
-_SET_GRAD: Any = torch._C._set_grad_enabled
+_HANDLING = frozenset({torch._C._set_grad_enabled, torch.scalar_tensor, operator.getitem})
+
+
+def _is_number(node: fx.Node) -> bool:
+    """An int, or a tensor that a float is read from."""
+    return node.target == "item" or (node.target == "to" and node.args[1:] == (torch.float64,))
 
 
 def _is_calculation(target: Any) -> bool:

@@ -10,6 +10,7 @@ import torch
 
 from stator import _frames
 from stator.frame import Frame
+from stator.native.callers import call_python
 from stator.runtime.compiling import EXCLUDED_ALONE, EXCLUDED_WITH_CALLEES
 
 CODES = (EXCLUDED_WITH_CALLEES, EXCLUDED_ALONE)
@@ -45,8 +46,8 @@ def is_torch_wrapper(function: Any) -> bool:
 
 def caller_of(function: Any) -> Any:
     """Calls from the program's own code are refused where they are made."""
-    if type(function) is FunctionType and function.__code__ is SEARCH:
-        return refuse_search
+    if type(function) is FunctionType and (row := OF_TORCH.get(id(function.__code__))) is not None:
+        return row
     if type(function) is not FunctionType or not is_excluded(function):
         return None
     return call_within if is_of_optimizer(function) else refuse_call
@@ -62,13 +63,23 @@ def call_within(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dic
     return host.call(f, function.__wrapped__, args, kwargs)
 
 
-# LBFGS decides by data several times in each iteration, and works with a history that grows from one to the next:
-# captured, it would be compiled again and again.
-SEARCH = inspect.unwrap(torch.optim.LBFGS.step).__code__
-
-
 def refuse_search(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """LBFGS decides by data several times in each iteration, and works with a history that grows from one to the next:
+    captured, it would be compiled again and again."""
     raise host.refuse("data-dependent-branch", "a search of torch.optim.LBFGS follows data", function="LBFGS.step")
+
+
+def refuse_layers(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """Recurrent layers whose operation is left to eager: what comes before it is no graph of its own."""
+    if torch.lstm in host.recorder.refused:
+        raise host.refuse("tensor-operation", "the backend cannot take it", function=function.__qualname__)
+    return call_python(host, f, function, args, kwargs)
+
+
+OF_TORCH = {
+    id(inspect.unwrap(torch.optim.LBFGS.step).__code__): refuse_search,
+    **{id(cls.forward.__code__): refuse_layers for cls in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU)},
+}
 
 
 def refuse_call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:

@@ -76,6 +76,7 @@ class Cache:
         self.function = function
         self.compiled = _entry.Compiled(function, self.miss, self.sweep)
         self.entries: list[Entry] = []
+        self.lately: list[SharedGraph] = []  # of entries that were dropped: the next one may need them again
         self.captures = 0  # entries ever made, also those that were dropped
         self.given_up = False  # too many of them: CPython runs what no entry fits
         self.worthwhile = False  # whether there was something to compile
@@ -90,6 +91,7 @@ class Cache:
         """Forget all entries."""
         self.compiled.clear()
         self.entries.clear()
+        self.lately = []
         self.captures = 0
         self.given_up = self.warned = self.worthwhile = False
         self.learned = self.new_learned()
@@ -107,6 +109,7 @@ class Cache:
         if expired:
             self.entries = [entry for entry in self.entries if entry not in expired]
             self.given_up = False
+            self.lately = [entry.graph for entry in expired if entry.graph is not None]
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Call:
         return Call(self.function, args, kwargs)
@@ -145,7 +148,9 @@ class Cache:
             return found
         if self.given_up and not self.session.options.fullgraph:  # known, and said
             return None
-        return self.add(call) if not self.captures or self.may_recompile(call) else None
+        made = self.add(call) if not self.captures or self.may_recompile(call) else None
+        self.lately = []
+        return made
 
     def fitting(self, call: Call) -> Entry | None:
         """An entry that fits after all: made by another thread meanwhile, or with classes that only look changed."""

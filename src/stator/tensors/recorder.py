@@ -129,7 +129,7 @@ class Recorder:
         self.scope = Scope(whole=True)
         self.nodes = self._main = NodeWriter(self.graph, location)
         self.sub: SubGraph | None = None  # the graph inside of this one that is being recorded
-        self._refused = refused
+        self.refused = refused
         self.traces = traces
         self._flags = read_flags()
         self.kept: set[fx.Node] = set()
@@ -473,7 +473,7 @@ class Recorder:
 
     def record(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Records a call whose target is known."""
-        if target.func in self._refused:
+        if target.func in self.refused:
             raise UnsupportedOp(describe(target.func), "the backend cannot take it")
         if target.factory and "device" not in kwargs and (device := default_device()) is not None:
             kwargs = {**kwargs, "device": device}
