@@ -30,6 +30,7 @@ from stator.native.warn import Registries
 from stator.runtime import asserting as asserting  # rows
 from stator.runtime import (
     assumptions,
+    cutting,
     entering,
     excluded,
     hook_handles,
@@ -108,6 +109,7 @@ class TensorHost(Host):
         self.floats.assume = functools.partial(values.assume, self.recorder)
         self.floats.run = functools.partial(evaluated, self.recorder)
         self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor
+        self.copied: Any = None  # where a copy may be none, see runtime/cutting.py
         self.assumed: Any = None  # a traced tensor: whether all is as the program was captured for
         self.arrays: list[Any] = []  # records of outside arrays whose contents have entered
         self.dirty: set[Path] = set()  # those that the program wrote to at some time
@@ -281,6 +283,8 @@ class TensorHost(Host):
             found = overriding.dispatch(self, f, function, args, kwargs)
             if found is not overriding.NOT_DISPATCHED:
                 return found
+        if self.copied is not None:
+            function, args = cutting.called(self, f, function, args)
         try:
             return self.recorder.call(function, tuple(args), kwargs or {})
         except NotLeaf:
@@ -304,6 +308,8 @@ class TensorHost(Host):
             found = symbolic_host.contained(*args)
             if found is not NotImplemented:
                 return found
+        if function in cutting.COMPARED and TracedInt in map(type, args) and cutting.is_taken(self, f, function, args):
+            return True
         if function in INDEXED and type(args[0]) is TracedTensor:
             args = (args[0], as_index(args[1]), *args[2:])
         return super().operate(f, function, *args)

@@ -445,6 +445,16 @@ class Symbols:
             return self.truth(RELATIONS[function](*self.unknowns.both(difference)))
         return self._ask(function, difference)
 
+    def is_answered(self, function: Any, a: Any, b: Any) -> bool:
+        """Whether a comparison holds or not is known, or guarded, or for data to tell: nothing would be asked."""
+        left, right = number_of(a), number_of(b)
+        if self.unknowns.known(function, left, right) is not None:
+            return True
+        difference = self.unknowns.difference(left, right)
+        asked = QUESTIONS[function][0]
+        known = self._answers.get((asked, difference)) is not None or self._implied(asked, difference) is not None
+        return known or self.unknowns.hint(difference) is None
+
     def _ask(self, function: Any, difference: Polynomial) -> bool:
         """Lets the env decide how a number compares with zero."""
         asked, opposite = QUESTIONS[function]

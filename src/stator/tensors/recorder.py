@@ -351,6 +351,10 @@ class Recorder:
         """Metadata of a graph input as it was at the start; a SymInt for a number."""
         return self._inputs.metas.get(name, self._inputs.names[name])
 
+    def is_of_input(self, traced: TracedTensor) -> bool:
+        """Whether a tensor has the memory of one from outside."""
+        return any(storage is traced._storage for storage in self._inputs.storages.values())
+
     def has_grad_inputs(self) -> bool:
         """Whether a graph input requires grad."""
         return any(meta.requires_grad for meta in self._inputs.metas.values())

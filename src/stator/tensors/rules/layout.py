@@ -118,8 +118,24 @@ def broadcast(sizes: Sequence[Sequence[int]]) -> Sizes | None:
     return tuple(shape)
 
 
+def is_in_order(shape: Sizes, meta: Meta) -> bool:
+    """Whether an operand over the common size lies in the order of its dimensions in any case, with or without gaps;
+    those in which it is repeated do not count."""
+    after: Any = 0
+    least: Any = 0
+    for own, stride, length in zip(reversed(meta.size), reversed(meta.stride), reversed(shape), strict=False):
+        if type(own) is int and own == 1 and surely(operator.ne, length, 1):
+            continue
+        if not surely(operator.gt, stride, after) or not surely(operator.ge, stride, least):
+            return False
+        after, least = stride, own * stride
+    return True
+
+
 def elementwise(shape: Sizes, operands: Sequence[Meta], scalars: bool = False) -> Sizes:
     """Strides of the result of an elementwise operation; `scalars`: numbers are among the operands."""
+    if all(is_in_order(shape, meta) for meta in operands):
+        return row_major(shape)
     if all(is_row_major(meta) for meta in operands):
         return row_major(shape)
     first = operands[0]
@@ -181,6 +197,8 @@ def _filled(shape: Sizes, order: list[int]) -> Sizes:
 
 def copied(meta: Meta) -> Sizes:
     """Strides of a copy that keeps the layout where it can."""
+    if is_in_order(tuple(meta.size), meta):
+        return row_major(meta.size)
     if is_dense(meta):
         return meta.stride
     return elementwise(tuple(meta.size), [meta], scalars=True)

@@ -1,0 +1,148 @@
+"""Branches on sizes whose sides give the same: a cut that changes nothing where the branch is not taken.
+
+`if pad > 0: x = x[:, :n]` behind `x = F.pad(x, …)`: without padding the slice is all of `x`. So the branch is taken in
+any case, and nothing is guarded. Nobody may see that the variable is another object then, or shares memory: it holds
+the only reference to a tensor of the graph that is no input.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from typing import Any
+
+from stator.code.cuts import Cut, Steps, cut_after
+from stator.code.operators import BINARY, COMPARE
+from stator.frame import Frame
+from stator.shapes.polynomial import Number
+from stator.shapes.scalar import TracedInt
+from stator.shapes.symbols import Symbols, number_of
+from stator.tensors.cuts import contiguous
+from stator.tensors.rules.layout import is_surely_row_major, surely
+from stator.tensors.traced import TracedTensor
+
+# Comparisons that ask whether one number exceeds another one: which of the operands is the larger one then.
+COMPARED: dict[Any, int] = {operator.gt: 0, operator.ne: 0, operator.lt: 1}
+_ARITHMETIC = frozenset({operator.add, operator.sub, operator.mul})
+_INTS = frozenset({int, TracedInt})
+_REFERENCES = 3  # the variable's, one here, and that of the call which counts them
+
+
+class _Unknown(Exception):
+    """Something that is no number of the kind that is understood here."""
+
+
+def is_taken(host: Any, f: Frame, function: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a branch on this comparison can be taken in any case."""
+    symbols = next(arg.symbols for arg in args if type(arg) is TracedInt)
+    if f.info.names[f.lasti] != "COMPARE_OP" or host.recorder.sub is not None:
+        return False
+    excess = _excess(symbols, function, *args)
+    cut = None if excess is None or symbols.is_answered(function, *args) else cut_after(f.info, f.lasti)
+    if cut is None:
+        return False
+    try:
+        gone = {excess, *_others(symbols, f, cut)}
+        if not _changes_nothing(host, f, cut, gone):
+            return False
+    except _Unknown:
+        return False
+    host.copied = None if cut.copies is None else (f, cut.copies)
+    return True
+
+
+def called(host: Any, f: Frame, function: Any, args: Any) -> tuple[Any, Any]:
+    """What to call in the graph: a copy behind such a cut may be none."""
+    tensor = getattr(function, "__self__", None)
+    if host.copied != (f, f.lasti) or type(tensor) is not TracedTensor or args or function.__name__ != "contiguous":
+        return function, args
+    host.copied = None
+    return contiguous, (tensor,)
+
+
+def _excess(symbols: Symbols, function: Any, a: Any, b: Any) -> Number | None:
+    """What is zero if a comparison does not hold, and positive if it does; None if it may be negative."""
+    if function not in COMPARED or {type(a), type(b)} - _INTS:
+        return None
+    large, small = map(number_of, (b, a) if COMPARED[function] else (a, b))
+    if symbols.unknowns.known(operator.ge, large, small) is not True:
+        return None
+    return symbols.unknowns.difference(large, small)
+
+
+def _others(symbols: Symbols, f: Frame, cut: Cut) -> set[Number]:
+    found = set()
+    for comparison, steps in cut.others:
+        operands = _values(f, steps)
+        excess = _excess(symbols, COMPARE[comparison], *operands)
+        if excess is None or (type(excess) is int and excess):
+            raise _Unknown
+        found.add(excess)
+    return found
+
+
+def _values(f: Frame, steps: Steps) -> list[Any]:
+    """What instructions leave on the stack, for variables that are numbers or tuples of them."""
+    stack: list[Any] = []
+    for name, arg in steps:
+        if name == "LOAD_CONST":
+            stack.append(arg)
+        elif name == "LOAD_FAST":
+            stack.append(f.locals[arg])
+        elif name == "BUILD_SLICE":
+            stack[-arg:] = [slice(*stack[-arg:])]
+        elif name == "BUILD_TUPLE":
+            stack[len(stack) - arg :] = [tuple(stack[len(stack) - arg :])]
+        elif name == "BINARY_SUBSCR":
+            values, at = stack[-2:]
+            if type(values) is not tuple or type(at) is not int or not -len(values) <= at < len(values):
+                raise _Unknown
+            stack[-2:] = [values[at]]
+        else:
+            function, operands = BINARY[arg], stack[-2:]
+            if function not in _ARITHMETIC or {type(operand) for operand in operands} - _INTS:
+                raise _Unknown
+            stack[-2:] = [function(*operands)]
+    return stack
+
+
+def _changes_nothing(host: Any, f: Frame, cut: Cut, gone: set[Number]) -> bool:
+    """Whether the cut gives all of the tensor where these numbers are zero, and nobody sees which it is."""
+    tensor = f.locals[cut.variable]
+    if type(tensor) is not TracedTensor or sys.getrefcount(tensor) > _REFERENCES:
+        return False
+    if host.recorder.is_of_input(tensor) or (cut.copies is not None and not is_surely_row_major(tensor._meta)):
+        return False
+    (index,) = _values(f, cut.key)
+    return all(_is_all(size, part, gone) for size, part in _parts(tensor._meta.size, index))
+
+
+def _parts(sizes: Any, index: Any) -> list[tuple[Any, Any]]:
+    """The dimensions that are indexed, and by what."""
+    parts = index if type(index) is tuple else (index,)
+    places = [i for i, part in enumerate(parts) if part is ...]
+    if len(places) > 1 or len(parts) - len(places) > len(sizes):
+        raise _Unknown
+    at = places[0] if places else len(parts)
+    behind = parts[at + 1 :]
+    front = zip(sizes, parts[:at], strict=False)
+    return [*front, *zip(sizes[len(sizes) - len(behind) :], behind, strict=True)]
+
+
+def _is_all(size: Any, part: Any, gone: set[Number]) -> bool:
+    """Whether a slice is the whole dimension where these numbers are zero."""
+    if type(part) is not slice or part.step is not None or (part.start is not None and type(part.start) is not int):
+        return False
+    if part.start:
+        return False
+    if part.stop is None:
+        return True
+    if type(part.stop) not in _INTS:
+        raise _Unknown
+    if surely(operator.eq, size, part.stop):
+        return True
+    if type(size) is not TracedInt and type(part.stop) is not TracedInt:
+        return False
+    symbols = (size if type(size) is TracedInt else part.stop).symbols
+    fits = surely(operator.ge, size, part.stop) and surely(operator.ge, part.stop, 1)
+    return fits and symbols.unknowns.difference(number_of(size), number_of(part.stop)) in gone

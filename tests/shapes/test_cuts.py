@@ -1,0 +1,156 @@
+"""Branches that cut off padding: one compilation for sizes with and without it, as in eager each time."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.harness import check
+
+LENGTHS = (7, 9, 8, 12, 5, 16, 4, 3)
+
+
+def padded(x, width=4):
+    rows, length = x.shape[:2]
+    pad = (width - length % width) % width
+    y = F.pad(x, (0, 0, 0, pad)).reshape(rows, -1, width, x.shape[2]).cumsum(2).reshape(rows, length + pad, -1)
+    return y, pad
+
+
+def cut_local(x):
+    length = x.shape[1]
+    y, pad = padded(x)
+    if pad != 0:
+        y = y[:, :length, :]
+    return y * 2
+
+
+def cut_copied(x):
+    length = x.shape[1]
+    y, pad = padded(x)
+    if length < length + pad:
+        y = y[:, :length, :].contiguous()
+    return y.view(-1, 3) + 1, y.stride()
+
+
+def windows(x):
+    _, height, width, _ = x.shape
+    pads = (0, 0, 0, (4 - width % 4) % 4, 0, (4 - height % 4) % 4)
+    y = F.pad(x, pads)
+    y = y * 2
+    if pads[3] > 0 or pads[5] > 0:
+        y = y[:, :height, :width, :].contiguous()
+    return y.view(len(x), -1)
+
+
+def images(sizes):
+    return [(torch.randn(2 + i, height, width, 3),) for i, (height, width) in enumerate(sizes)]
+
+
+SIZES = ((7, 9), (8, 9), (9, 8), (12, 16), (5, 6), (4, 8), (13, 4))
+LATE = ((8, 12), (16, 4), (9, 8), (7, 5), (8, 9), (20, 12))
+
+
+@pytest.mark.parametrize("program", [cut_local, cut_copied])
+@pytest.mark.parametrize("lengths", [LENGTHS, LENGTHS[2:]])
+def test_one_compilation_with_and_without_padding(program, lengths):
+    calls = [(torch.randn(2 + i, length, 3),) for i, length in enumerate(lengths)]
+    report = check(program, vary=calls, expect_recompiles=1, expect_graphs=None)
+    assert report.gained("frames_captured") == 2
+
+
+@pytest.mark.parametrize("sizes", [SIZES, LATE])
+def test_several_conditions(sizes):
+    report = check(windows, vary=images(sizes), expect_recompiles=1, expect_graphs=None)
+    assert report.gained("frames_captured") == 2
+
+
+def test_gradients():
+    calls = [(torch.randn(2 + i, n, 3, requires_grad=True),) for i, n in enumerate(LENGTHS[:6])]
+    report = check(cut_local, vary=calls, expect_recompiles=1, expect_graphs=None, backward=True)
+    assert report.gained("frames_captured") == 2
+
+
+def test_compilers_decide_for_themselves():
+    calls = [(torch.randn(2 + i, length, 3),) for i, length in enumerate((7, 9, 8, 5, 12))]
+    check(cut_copied, vary=calls, expect_recompiles=None, expect_graphs=None, backend="aot_eager")
+
+
+def known_elsewhere(x):
+    length = x.shape[1]
+    y, pad = padded(x)
+    kept = [y]
+    if pad > 0:
+        y = y[:, :length, :]
+    return kept[0] is y, y + 1
+
+
+def of_input(x):
+    length = x.shape[1] // 2 * 2
+    y = x
+    if x.shape[1] > length:
+        y = y[:, :length, :]
+    return y
+
+
+def other_size(x):
+    length = x.shape[1]
+    y, pad = padded(x)
+    if pad > 0:
+        y = y[:, : length - 1, :]
+    return y * 2
+
+
+def other_part(x):
+    length = x.shape[1]
+    y, pad = padded(x)
+    if pad > 0:
+        y = y[:, 1:length, :]
+    return y * 2
+
+
+def from_the_end(x):
+    y, pad = padded(x)
+    less = 0 - pad
+    if pad > 0:
+        y = y[:, :less, :]
+    return y * 2
+
+
+def more_in_it(x):
+    length = x.shape[1]
+    y, pad = padded(x)
+    if pad > 0:
+        y = y[:, :length, :]
+        length = 0
+    return y * 2 + length
+
+
+def otherwise(x):
+    length = x.shape[1]
+    y, pad = padded(x)
+    if pad > 0:
+        y = y[:, :length, :]
+    else:
+        y = y + 1
+    return y * 2
+
+
+def not_the_same(x):
+    length = x.shape[1]
+    y, pad = padded(x)
+    y = y.transpose(1, 2)
+    if pad > 0:
+        y = y[:, :, :length].contiguous()
+    return y
+
+
+@pytest.mark.parametrize(
+    "program",
+    [known_elsewhere, of_input, other_size, other_part, from_the_end, more_in_it, otherwise, not_the_same],
+)
+def test_branches_that_differ(program):
+    """What is another program on each side stays one."""
+    calls = [(torch.randn(2 + i, length, 3),) for i, length in enumerate((7, 9, 8, 5, 12, 10))]
+    check(program, vary=calls, expect_recompiles=None, expect_graphs=None)
