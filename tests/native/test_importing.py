@@ -106,3 +106,29 @@ def test_parts_that_are_looked_for_first(tmp_path: Path, fullgraph: bool) -> Non
     finally:
         for name in ("lazy_package", "lazy_package.part"):
             sys.modules.pop(name, None)
+
+
+def looking(x: Any) -> Any:
+    before = NAME in sys.modules
+    import loaded_while_capturing
+
+    return x * loaded_while_capturing.TABLE, before, NAME in sys.modules
+
+
+def counting(x: Any) -> Any:
+    before = len(sys.modules)
+    module = importlib.import_module(NAME)
+    return x * module.TABLE, len(sys.modules) > before
+
+
+@pytest.mark.parametrize("program", [looking, counting])
+def test_after_a_look_for_it(program: Callable[..., Any]) -> None:
+    """The program has seen that a module is not loaded: the import is a break, so that it stays true until then."""
+    x, found = torch.arange(3.0), []
+    for run in (program, stator.compile(program, backend="eager")):
+        sys.modules.pop(NAME, None)
+        found.append(str([run(x) for _ in range(2)]))
+    assert found[0] == found[1]
+    sys.modules.pop(NAME)
+    with pytest.raises(stator.Unsupported, match="after a look"):
+        stator.compile(program, backend="eager", fullgraph=True)(x)

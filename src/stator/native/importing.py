@@ -10,9 +10,20 @@ from typing import Any
 from stator._frames import UNBOUND
 from stator.frame import RAISED, Frame, native
 from stator.guards import path as paths
-from stator.guards.check import KEYS
+from stator.guards.check import KEYS, LEN, NO_KEY
 from stator.world.hollow import ABSENT
 from stator.world.world import World
+
+
+def would_load(f: Frame, name: str, fromlist: Any, level: int) -> bool:
+    """Whether an import loads anything."""
+    if level:
+        package = f.globals.get("__package__") or f.globals.get("__name__", "").rpartition(".")[0]
+        parts = package.split(".")
+        name = ".".join([*parts[: len(parts) - level + 1], *([name] if name else [])])
+    module = sys.modules.get(name)
+    names = [part for part in fromlist or () if type(part) is str]
+    return module is None or any(not hasattr(module, part) and f"{name}.{part}" not in sys.modules for part in names)
 
 
 class ImportingWorld(World):
@@ -52,7 +63,17 @@ class ImportingWorld(World):
                     "native-effect", f"import of {name} after sys.modules was changed", function="__import__"
                 )
             return module
+        if self.misses_modules() and would_load(f, name, fromlist, level):
+            what = f"import of {name} after a look at which modules there are"
+            raise self.refuse("native-effect", what, function="__import__")
         return self.enter_const(self.imported(f, name, fromlist, level))
+
+    def misses_modules(self) -> bool:
+        """Whether the program has seen that some module is not loaded."""
+        record = self.records.get(id(sys.modules))
+        if record is None:
+            return False
+        return any(path is record.path and check in (NO_KEY, KEYS, LEN) for path, check, *_ in self.guards.rows())
 
     def imported(self, f: Frame, name: str, fromlist: Any, level: int) -> Any:
         """Import for real, unobserved: loading a module is not an effect of the program being captured."""
