@@ -121,7 +121,7 @@ class Assembly:
         name = self.names.get(key)
         if name is None:
             name = self.names[key] = f"g{len(self.names)}"
-            self.outputs[key] = Number(self.host.recorder.number(key)) if traced is None else traced
+            self.outputs[key] = Number(self.host.recorder.numbers.symbol(key)) if traced is None else traced
         return name
 
     def load(self, path: Any) -> str:
@@ -150,7 +150,7 @@ class Assembly:
     def entered(self, symbol: Any) -> str | None:
         """Source for the number in a tensor from outside that the graph leaves as it is."""
         recorder = self.host.recorder
-        node = recorder.number(symbol)
+        node = recorder.numbers.symbol(symbol)
         tensor = node.args[0] if node.op == "call_method" and node.target == "item" else node
         home = recorder.readings.homes.get(tensor)
         if tensor.op != "placeholder" or home is None or home.writes:

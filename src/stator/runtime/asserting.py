@@ -34,5 +34,5 @@ def stand_check(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any
         return call_python(host, f, function, args, kwargs)
     condition = args[1]
     condition.symbols.assume(condition, constant_text(args[2]))
-    host.recorder.write_checks()
+    host.recorder.numbers.write_checks()
     return None

@@ -48,7 +48,7 @@ def wanted(host: Any, f: Frame, traced: Any) -> bool | None:
 def told(host: Any, condition: TracedBool, answer: bool) -> bool:
     """A condition on numbers that only data tells: the graph holds only if it is like this."""
     condition.symbols.assume(condition.expr if answer else ~condition.expr, "a condition of the program")
-    host.recorder.write_checks()
+    host.recorder.numbers.write_checks()
     host.recorder.fallible = True
     return answer
 

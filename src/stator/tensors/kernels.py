@@ -10,6 +10,8 @@ import torch
 
 from stator.shapes.unbacked import guessed
 
+_KEYS: Any = torch._C.DispatchKey
+_MODES: Any = torch._C.DispatchKeySet(_KEYS.Python) | torch._C.DispatchKeySet(_KEYS.PythonTLSSnapshot)
 MOST = 2**16  # elements of all tensors of a call that is tried
 USUAL = (frozenset({torch.float32}), frozenset({torch.float64}))  # kernels have these, if nothing else comes along
 # What is not about types follows from the zeros, or fake tensors say it themselves.
@@ -25,8 +27,8 @@ def try_kernel(func: Any, args: Any, kwargs: Any, made: Any) -> None:
     plain = all(tensor.device.type == "cpu" and tensor.layout is torch.strided for tensor in tensors)
     if not plain or sum(torch.Size(size).numel() for size in sizes) > MOST:
         return
-    real = {id(tensor): torch.zeros(size, dtype=tensor.dtype) for tensor, size in zip(tensors, sizes, strict=False)}
-    with torch._C._DisablePythonDispatcher():
+    with torch._C._DisablePythonDispatcher(), torch._C._ExcludeDispatchKeyGuard(_MODES):  # a transform includes them
+        real = {id(tensor): torch.zeros(size, dtype=tensor.dtype) for tensor, size in zip(tensors, sizes, strict=False)}
         try:
             func(*_with(real, tuple(args)), **{name: _with(real, value) for name, value in kwargs.items()})
         except (RuntimeError, TypeError, IndexError) as error:

@@ -14,14 +14,12 @@ import torch
 from torch import fx
 from torch.overrides import TorchFunctionMode
 
-from stator.shapes import polynomial
-from stator.shapes.expressions import Nodes, fold
 from stator.shapes.fused_ops import FUSED
 from stator.shapes.polynomial import Polynomial
 from stator.shapes.scalar import TracedBool, number
 from stator.shapes.scalar_forms import takes_floats, tensorised, with_tensor
-from stator.shapes.symbols import Comparison, Symbols, is_long
-from stator.tensors import attributes, bindings, counting, data, default_type, finish, indexing, inputs, randomness
+from stator.shapes.symbols import Symbols
+from stator.tensors import attributes, counting, data, default_type, finish, indexing, inputs, randomness
 from stator.tensors import data_dependent as data_dependent  # registers its rows
 from stator.tensors import gradients as gradients
 from stator.tensors import triangles as triangles
@@ -45,6 +43,7 @@ from stator.tensors.modes import (
     read_state,
 )
 from stator.tensors.nodes import NodeWriter
+from stator.tensors.number_nodes import NumberNodes
 from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
 from stator.tensors.planning import plan_of
 from stator.tensors.readings import Readings
@@ -54,7 +53,7 @@ from stator.tensors.signals import DataDependent, HiddenNumber, NotLeaf, OpFaile
 from stator.tensors.subclasses import PLAIN as PLAIN_CLASSES
 from stator.tensors.subclasses import overrides
 from stator.tensors.subgraph import SubGraph, left_its_graph
-from stator.tensors.targets import KINDS, Target, as_operator, safe_name, target_of, unbind
+from stator.tensors.targets import KINDS, Target, as_operator, target_of, unbind
 from stator.tensors.traceable import traceable
 from stator.tensors.traced import LEAF_VIEW, Storage, TracedTensor, current, make, make_view, views_leaf
 from stator.tensors.undoing import Failures, can_be_undone
@@ -157,9 +156,7 @@ class Recorder:
         self.read_number: Callable[[TracedTensor], Any] = lambda traced: None  # a symbolic float, where it can be one
         self.before_call: Callable[[], None] = lambda: None
         self.symbolic_mode: WatchingMode | None = None
-        self.numbers: dict[Any, Any] = {}  # by expression: the node that gives it
-        self._symbols: dict[Any, Any] = {}  # by symbol: the graph input
-        self._sources: dict[Any, tuple[Any, Any]] = {}  # symbols from data: the node that makes it, its place in there
+        self.numbers = NumberNodes(self)
         self.scalars = Scalars()
         self.evaluated: dict[Any, Any] = {}  # by source and operands: what Python calculates in the graph
         self.follows_data = False  # some symbols are numbers that only data tells
@@ -200,34 +197,7 @@ class Recorder:
         """From now on there are symbolic numbers."""
         self.symbols = symbols
         self.symbolic_mode = WatchingMode(symbols.env)
-        symbols.node = self._number
-
-    def number(self, symbol: Any) -> Any:
-        """The node that gives a symbol."""
-        return self._symbol(symbol)
-
-    def _number(self, expr: Any) -> Any:
-        """The node (or int) for an expression of symbols; NoForm if a graph cannot say it."""
-        if expr not in self.numbers:
-            nodes = Nodes(self._symbol, self._calculation)
-            self.numbers[expr] = self._sum(expr) if type(expr) is Polynomial else fold(expr, nodes)
-        return self.numbers[expr]
-
-    def _sum(self, number: Polynomial) -> Any:
-        """The node for a long sum, which goes on from the longest part of it that there is."""
-        assert self.symbols is not None
-        terms = sorted(number.terms.items(), key=lambda term: (not term[0], term[0]))  # the newest last, but constants
-        waiting = [terms.pop()]
-        while len(terms) > 1 and Polynomial(dict(terms)) not in self.numbers:
-            waiting.append(terms.pop())
-        unknowns, start = self.symbols.unknowns, Polynomial(dict(terms))
-        node = self.numbers[start] if start in self.numbers else self._number(unknowns.expr(start))
-        while waiting:
-            terms.append(waiting.pop())
-            part = polynomial.made(dict(terms[-1:]))
-            other = part if type(part) is int else self._number(unknowns.expr(part))
-            node = self.numbers[Polynomial(dict(terms))] = self._calculation(operator.add, (node, other))
-        return node
+        symbols.node = self.numbers.of
 
     def follow(self) -> Symbols | None:
         """The symbols, if data may become some."""
@@ -251,55 +221,8 @@ class Recorder:
             raise DataDependent("Tensor.item")
         node = self.nodes.add("call_method", "item", (traced._node,), {}, "item")
         made = node.meta.value = symbols.from_data(low, high)
-        self._symbols[made.node.expr] = node
+        self.numbers.inputs[made.node.expr] = node
         return symbols.wrap(made)
-
-    def write_checks(self) -> None:
-        """Assertions for what was assumed about numbers that the graph has made so far."""
-        symbols = self.symbols
-        if symbols is None or not symbols.assertions:
-            return
-        waiting, symbols.assertions = symbols.assertions, []
-        for condition, message in waiting:
-            if not all(self._is_known(symbol) for symbol in condition.free_symbols):
-                symbols.assertions.append((condition, message))
-                continue
-            node = self._comparison(condition) if type(condition) is Comparison else self._number(condition)
-            if type(node) is not bool and type(node) is not int:
-                self._check(node, message or f"assumed that {condition}")
-
-    def _comparison(self, condition: Comparison) -> Any:
-        """The node for how a long sum compares with zero."""
-        assert self.symbols is not None
-        sides = self.symbols.unknowns.sides(condition.difference)
-        nodes = [side if type(side) is int else self._number(self._form(side)) for side in sides]
-        return self._calculation(condition.function, tuple(nodes))
-
-    def _form(self, number: Polynomial) -> Any:
-        assert self.symbols is not None
-        return number if is_long(number) else self.symbols.unknowns.expr(number)
-
-    def _is_known(self, symbol: Any) -> bool:
-        assert self.symbols is not None
-        return symbol in self._sources or symbol in self._symbols or symbol in self.symbols.sources
-
-    def _check(self, condition: Any, message: str) -> None:
-        self.kept.add(self.nodes.add("call_function", assert_holds, (condition, message), {}, "assert_holds"))
-
-    def _symbol(self, symbol: Any) -> Any:
-        assert self.symbols is not None
-        if symbol in self._sources:
-            node, path = self._sources.pop(symbol)
-            found = self._symbols[symbol] = bindings.take(node, path, self._calculation, self.nodes.item)
-            found.meta.value = self.symbols.symint(symbol)
-        if symbol not in self._symbols:
-            node = self._symbols[symbol] = self._main.placeholder(str(symbol))
-            node.meta.value = self._inputs.names[node.name] = self.symbols.symint(symbol)
-        node = self._symbols[symbol]
-        return node if self.sub is None else self.sub.inside(node)
-
-    def _calculation(self, func: Any, args: tuple[Any, ...]) -> Any:
-        return self.nodes.add("call_function", func, args, {}, safe_name(func.__name__.partition(".")[0]))
 
     def examples(self) -> tuple[Any, list[Any]]:
         """For a backend: the fake mode, and fake tensors or symbolic ints for the graph inputs."""
@@ -346,6 +269,12 @@ class Recorder:
         self._inputs.add(node.name, traced, tensor, base)
         self._inputs.metas[node.name] = meta
         return traced
+
+    def number_input(self, name: str, value: torch.SymInt) -> fx.Node:
+        """A new input of the graph that is an int."""
+        node = self._main.placeholder(name)
+        node.meta.value = self._inputs.names[node.name] = value
+        return node
 
     def meta_of_input(self, name: str) -> Any:
         """Metadata of a graph input as it was at the start; a SymInt for a number."""
@@ -589,11 +518,11 @@ class Recorder:
         elif any(traced._node.graph is not self.graph for traced in tensors):
             raise left_its_graph()
         if self.symbols is not None and self.symbols.assertions:
-            self.write_checks()
+            self.numbers.write_checks()
         node = self.nodes.add(target.op, target.target, args, kwargs, target.name)
         if plan.bindings and self.symbols is not None:
             self.symbols.makers.update(dict.fromkeys(plan.bindings, self.symbols.stack()))
-            self._sources.update({symbol: (node, path) for symbol, path in plan.bindings.items()})
+            self.numbers.sources.update({symbol: (node, path) for symbol, path in plan.bindings.items()})
         if not plan.pure:
             self.kept.add(node)
             for index in plan.mutated:
@@ -715,12 +644,12 @@ class Recorder:
 
     def finish(self, outputs: Any) -> fx.GraphModule:
         """Closes the graph with these traced tensors as outputs, and cleans it up."""
-        self.write_checks()
+        self.numbers.write_checks()
         self.state.finish()
         if any(traced._node.graph is not self.graph for traced in outputs):
             raise left_its_graph()
         failing = {node for node in self.graph.nodes if node.op.startswith("call") and may_fail(node)}
-        failing |= self._takers_of_data()
+        failing |= self.numbers.takers_of_data()
         self.failing = failing
         mutated = self.mutated
         if (failing or self.fallible) and not (mutated and self.fallible) and all(map(may_run_twice, self.kept)):
@@ -736,19 +665,6 @@ class Recorder:
         module = finish.close(self.graph, [traced._node for traced in outputs], self.kept | failing)
         self._inputs.keep({node.name for node in self.graph.find_nodes(op="placeholder")})
         return module
-
-    def _takers_of_data(self) -> set[fx.Node]:
-        """Nodes that are given numbers which only data tells: sizes, bounds, indices that may be impossible."""
-        symbols = self.symbols
-        if symbols is None or not symbols.unbacked:
-            return set()
-        backed = symbols.env.backed_var_to_val
-        made = {
-            node
-            for expr, node in (*self.numbers.items(), *self._symbols.items())
-            if type(expr) is Polynomial or not expr.free_symbols <= backed.keys()
-        }
-        return {user for node in made if isinstance(node, fx.Node) for user in node.users} - made
 
     def release(self) -> None:
         """Drops the recorder's own references to traced tensors."""

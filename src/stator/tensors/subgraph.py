@@ -44,15 +44,22 @@ class SubGraph:
 
     def __enter__(self) -> SubGraph:
         recorder = self.recorder
-        self._outer = (recorder.graph, recorder.nodes, recorder.kept, recorder.state, recorder.numbers, recorder.sub)
+        self._outer = (
+            recorder.graph,
+            recorder.nodes,
+            recorder.kept,
+            recorder.state,
+            recorder.numbers.made,
+            recorder.sub,
+        )
         recorder.graph, recorder.nodes, recorder.kept = self.graph, self.nodes, set()
-        recorder.numbers, recorder.sub = {}, self
+        recorder.numbers.made, recorder.sub = {}, self
         recorder.state = GraphState(recorder.record_state, recorder.traces)
         return self
 
     def __exit__(self, *exc: Any) -> None:
         recorder = self.recorder
-        recorder.graph, recorder.nodes, recorder.kept, recorder.state, recorder.numbers, recorder.sub = self._outer
+        recorder.graph, recorder.nodes, recorder.kept, recorder.state, recorder.numbers.made, recorder.sub = self._outer
 
     def input(self, name: str, meta: Meta, owned: bool = True) -> TracedTensor:
         """A tensor that the graph is given, which has memory of its own; it may be written to where that is owned."""
