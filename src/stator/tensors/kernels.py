@@ -10,8 +10,6 @@ import torch
 
 from stator.shapes.unbacked import guessed
 
-_KEYS: Any = torch._C.DispatchKey
-_MODES: Any = torch._C.DispatchKeySet(_KEYS.Python) | torch._C.DispatchKeySet(_KEYS.PythonTLSSnapshot)
 MOST = 2**16  # elements of all tensors of a call that is tried
 USUAL = (frozenset({torch.float32}), frozenset({torch.float64}))  # kernels have these, if nothing else comes along
 # What is not about types follows from the zeros, or fake tensors say it themselves.
@@ -21,14 +19,16 @@ _OF_TYPES = re.compile(r"not implemented for|type|integral|floating|complex|bool
 def try_kernel(func: Any, args: Any, kwargs: Any, made: Any) -> None:
     """Raises what the CPU says of the types of the arguments, if it can be known cheaply."""
     tensors = [*_tensors(args), *_tensors(kwargs.values())]
+    if torch._C._functorch.peek_interpreter_stack() is not None:  # a transform dispatches calls in a way of its own
+        return
     if not tensors or frozenset(tensor.dtype for tensor in tensors) in USUAL:
         return
     sizes = [[guessed(size) for size in tensor.shape] for tensor in (*tensors, *_tensors((made,)))]
     plain = all(tensor.device.type == "cpu" and tensor.layout is torch.strided for tensor in tensors)
     if not plain or sum(torch.Size(size).numel() for size in sizes) > MOST:
         return
-    with torch._C._DisablePythonDispatcher(), torch._C._ExcludeDispatchKeyGuard(_MODES):  # a transform includes them
-        real = {id(tensor): torch.zeros(size, dtype=tensor.dtype) for tensor, size in zip(tensors, sizes, strict=False)}
+    real = {id(tensor): torch.zeros(size, dtype=tensor.dtype) for tensor, size in zip(tensors, sizes, strict=False)}
+    with torch._C._DisablePythonDispatcher():
         try:
             func(*_with(real, tuple(args)), **{name: _with(real, value) for name, value in kwargs.items()})
         except (RuntimeError, TypeError, IndexError) as error:
