@@ -53,13 +53,21 @@ class WatchingMode(FakeTensorMode):
             made = super().__torch_dispatch__(func, types, args, kwargs)
             if pure and not func.is_view:
                 try_kernel(func, args, kwargs, made)
-            return made
+            return self._in_rows(made) if func in _IN_ROWS else made
         env.choosing = env.approximate or _one_backend(args[1])
         try:
             made = super().__torch_dispatch__(func, types, args, kwargs)
         finally:
             env.choosing = False
         return self._laid_out(func, args, kwargs, made) if env.symbols.unbacked else made
+
+    def _in_rows(self, made: Any) -> Any:
+        """The results of an operation that lays the first one out row by row, which torch does not tell."""
+        first, *others = made
+        if first.dim() > 3:
+            return made
+        with self:
+            return torch.empty_like(first, memory_format=torch.contiguous_format), *others
 
     def _laid_out(self, func: Any, args: Any, kwargs: Any, made: Any) -> Any:
         """The result of a convolution, whose layout torch does not tell where a size has no value."""
@@ -79,6 +87,16 @@ class WatchingMode(FakeTensorMode):
             return made.to(memory_format=torch.channels_last)
 
 
+_aten = torch.ops.aten
+_IN_ROWS = frozenset(
+    {
+        _aten.native_batch_norm.default,
+        _aten._native_batch_norm_legit.default,
+        _aten._native_batch_norm_legit.no_stats,
+        _aten._native_batch_norm_legit_no_training.default,
+        _aten.log_sigmoid_forward.default,
+    }
+)
 _CONVOLUTIONS = frozenset({torch.ops.aten.convolution.default, torch.ops.aten._convolution.default})
 
 

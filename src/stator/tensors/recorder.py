@@ -22,6 +22,7 @@ from stator.shapes.symbols import Symbols
 from stator.tensors import attributes, counting, data, default_type, finish, indexing, inputs, randomness
 from stator.tensors import data_dependent as data_dependent  # registers its rows
 from stator.tensors import gradients as gradients
+from stator.tensors import normalising as normalising
 from stator.tensors import triangles as triangles
 from stator.tensors.array_calls import array_call, array_call_once
 from stator.tensors.checks import assert_holds

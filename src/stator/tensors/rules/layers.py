@@ -233,7 +233,8 @@ def _batch_norm(
 ) -> Fresh:
     need(type(training) is bool and type(momentum) is float and type(eps) is float and eps > 0)
     dtype = _floats(input, running_mean, running_var, weight, bias)
-    need(1 < len(input.size) < 6 and (is_row_major(input) or (len(input.size) == 4 and is_definite(input))))
+    rank = len(input.size)
+    need(1 < rank < 6 and (rank < 4 or is_row_major(input) or (rank == 4 and is_definite(input))))
     need((running_mean is None) == (running_var is None) and (training or running_mean is not None))
     need(all(m is None or tuple(m.size) == (input.size[1],) for m in (running_mean, running_var, weight, bias)))
     need(all(m is None or not m.requires_grad for m in (running_mean, running_var)))

@@ -1,0 +1,40 @@
+"""Layouts that fake tensors do not tell as eager has them: programs that rely on them."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from tests.harness import check
+
+
+class Norm(nn.Module):
+    """Normalises channels that come last, as many encoders do."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        y = self.norm(x.transpose(1, 2))
+        z = y.transpose(1, 2).contiguous()
+        return y.is_contiguous(), y.stride(), y.view(-1), z.view(x.shape[0], -1), self.norm(x[:, 0].t()[:4].t())
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_batch_norm_of_transposed_vectors(dynamic):
+    check(Norm(), torch.randn(3, 5, 4), backward=True, dynamic=dynamic)
+    check(Norm().eval(), torch.randn(3, 5, 4), backward=True, dynamic=dynamic)
+
+
+def test_batch_norm_of_transposed_vectors_traced():
+    check(Norm(), torch.randn(3, 5, 4), backward=True, backend="aot_eager", tolerance=1e-5)
+
+
+def test_log_sigmoid():
+    def program(x):
+        y = F.logsigmoid(x.t())
+        return y, y.stride(), y.t().contiguous().view(-1)
+
+    check(program, torch.randn(3, 5), backward=False)
+    check(program, torch.randn(3, 5, requires_grad=True), dynamic=True)
