@@ -197,7 +197,7 @@ def _filled(shape: Sizes, order: list[int]) -> Sizes:
 
 def copied(meta: Meta) -> Sizes:
     """Strides of a copy that keeps the layout where it can."""
-    if is_in_order(tuple(meta.size), meta):
+    if is_in_order(tuple(meta.size), meta) and all(surely(operator.ne, length, 1) for length in meta.size):
         return row_major(meta.size)
     if is_dense(meta):
         return meta.stride
