@@ -7,12 +7,14 @@ import copy
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
 
 import stator
+from stator.runtime.below import may_work
 from tests.harness import check
 
 CALLS = [(torch.arange(4.0) + i,) for i in range(12)]
@@ -287,3 +289,16 @@ def test_scripted_functions_take_lists_of_their_own() -> None:
 
     made, _ = graphs(lambda: program, CALLS[:3])
     assert made == 1
+
+
+@dataclass
+class Row:
+    place: int
+    data: Any
+
+
+def test_generated_methods_are_not_compiled_below_a_break() -> None:
+    """They are called with other values all the time, and compute nothing."""
+    methods = [Row.__init__, Row.__eq__, collections.namedtuple("Pair", ["left", "right"]).__new__]
+    assert not any(may_work(method.__code__) for method in methods)  # type: ignore[attr-defined]
+    assert may_work(test_generated_methods_are_not_compiled_below_a_break.__code__)

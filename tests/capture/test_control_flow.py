@@ -128,6 +128,30 @@ def test_modules() -> None:
     )
 
 
+def one_size_or_another(x: Any) -> Any:
+    return torch.cond(x.sum() > 0, lambda a: a[:2] * 2, lambda a: a * 3, (x,)).sum()
+
+
+def several_sizes(x: Any) -> Any:
+    y, z = torch.cond(x.sum() > 0, lambda a: (a[:2, :1] + 1, a * 1), lambda a: (a[:, :3] + 2, a * 2), (x,))
+    return y @ torch.ones(4, 2)[: y.shape[1]], z, y.shape[1], y.long()
+
+
+@pytest.mark.parametrize("function", [one_size_or_another, several_sizes])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_branches_of_different_sizes(function: Any, backend: str) -> None:
+    compiled = stator.compile(function, backend=backend, fullgraph=True)
+    expected = {one_size_or_another: (4.0, -18.0)}
+    for sign, total in zip((1.0, -1.0), expected.get(function, (None, None)), strict=True):
+        x = torch.ones(2, 4) * sign if function is several_sizes else torch.ones(6) * sign
+        if total is not None:
+            assert compiled(x).item() == total
+            continue
+        part = x[:2, :1] + 1 if sign > 0 else x[:, :3] + 2
+        wanted = part @ torch.ones(part.shape[1], 2), x * (1 if sign > 0 else 2), part.shape[1], part.long()
+        assert str(compiled(x)) == str(wanted)
+
+
 def test_sizes_that_change() -> None:
     def function(x: Any) -> Any:
         return torch.cond(x.sum() > 0, lambda a: a * a.shape[0], lambda a: a - 1, (x,))
@@ -137,7 +161,7 @@ def test_sizes_that_change() -> None:
 
 
 REFUSED: dict[str, Callable[..., Any]] = {
-    "true branch is float32[4]": lambda x: torch.cond(x.sum() > 0, lambda a: a.sum(0), lambda a: a.sum(1), (x,)),
+    "true branch is float32[4]": lambda x: torch.cond(x.sum() > 0, lambda a: a.sum(0), lambda a: a + 1, (x,)),
     "returns an argument": lambda x: torch.cond(x.sum() > 0, lambda a: a, lambda a: a + 1, (x,)),
     "return different things": lambda x: torch.cond(x.sum() > 0, lambda a: (a + 1,), lambda a: [a + 1], (x,)),
     "did not make": lambda x: torch.cond(x.sum() > 0, lambda a: a.add_(1) + 1, lambda a: a + 1, (x,)),

@@ -33,6 +33,12 @@ _NO_TENSORS = re.compile(
 )
 
 
+def is_generated(code: CodeType) -> bool:
+    """Methods that `dataclass` and `namedtuple` write, also for torch itself: they move values."""
+    named = code.co_name == "<lambda>" and code.co_varnames[:1] == ("_cls",)
+    return code.co_filename == "<string>" and (named or code.co_qualname.startswith("__create_fn__.<locals>."))
+
+
 def is_foreign(filename: str) -> bool:
     if filename.startswith(_STDLIB) and not filename.startswith(_NOT_STDLIB):
         return True
@@ -41,7 +47,9 @@ def is_foreign(filename: str) -> bool:
 
 def may_work(code: CodeType) -> bool:
     """Whether frames of this code are worth a look at all."""
-    return not is_foreign(code.co_filename) and any(name in _WORK for name, _, _ in units(code))
+    if is_foreign(code.co_filename) or is_generated(code):
+        return False
+    return any(name in _WORK for name, _, _ in units(code))
 
 
 class Below(dict[int, Any]):

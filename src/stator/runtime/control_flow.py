@@ -21,7 +21,16 @@ from stator.runtime.bodies import Captured, capture, flatten, tensors_of
 from stator.runtime.transforms import without
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors.bodies import Body
-from stator.tensors.control_flow import Branch, operator, record_operator
+from stator.tensors.control_flow import (
+    Branch,
+    Padded,
+    Padding,
+    contiguous_strides,
+    cut,
+    operator,
+    padding,
+    record_operator,
+)
 from stator.tensors.meta import Meta, intern
 from stator.tensors.traced import TracedTensor
 
@@ -131,16 +140,55 @@ def call_cond(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[
         check_owned(host, "torch.cond", words, one)
     if first.body.result != second.body.result:
         raise host.refuse("higher-order", "torch.cond: the branches return different things", function="torch.cond")
-    check_equal(host, "torch.cond", first.outputs, second.outputs, WORDS)
+    given = [*leaves, *(value for one in branches for value in one.taken if type(value) is TracedTensor)]
+    learns = torch.is_grad_enabled() and any(value._meta.requires_grad for value in given)
+    plans = paddings(host, first.outputs, second.outputs, learns)
     values = Values(host, f, leaves)
     yes, no = (values.branch(one) for one in branches)
+    metas = first.outputs
+    if any(plans):
+        yes, no = Padded(yes, plans), Padded(no, plans)
+        metas = padded(plans, metas)
 
     def call(*values: Any) -> Any:
         return cond_op(values[-1], yes, no, values[:-1])
 
     values.values.append(pred)
-    made = finish(host, "cond", call, yes, values.all, first.outputs, [first.body, second.body])
-    return first.body.result.fill(made)
+    made = finish(host, "cond", call, yes, values.all, metas, [first.body, second.body])
+    return first.body.result.fill(cut(host.recorder, made, plans) if any(plans) else made)
+
+
+def paddings(host: Any, first: Sequence[Meta], second: Sequence[Meta], learns: bool) -> list[Padding | None]:
+    """For results whose sizes differ between the branches, which only data tells then: what they are padded to.
+
+    torch has no gradients for those.
+    """
+    plans: list[Padding | None] = [None] * len(first)
+    if len(first) == len(second) and host.recorder.sub is None and not learns:
+        try:
+            plans = [padding(one, other) for one, other in zip(first, second, strict=True)]
+        except ValueError:
+            plans = [None] * len(first)
+    if not any(plans) or host.recorder.follow() is None:
+        plans = [None] * len(first)
+        check_equal(host, "torch.cond", first, second, WORDS)
+    else:
+        equal = [(one, other) for one, other, plan in zip(first, second, plans, strict=True) if plan is None]
+        check_equal(host, "torch.cond", [one for one, _ in equal], [other for _, other in equal], WORDS)
+    return plans
+
+
+def padded(plans: Sequence[Padding | None], metas: Sequence[Meta]) -> list[Meta]:
+    """What the branches give: results of the larger sizes, then the sizes they have."""
+    found = [meta if plan is None else sized(meta, plan.size) for meta, plan in zip(metas, plans, strict=True)]
+    count = sum(len(plan.dims) for plan in plans if plan is not None)
+    number = intern(((), (), 0, torch.int64, torch.device("cpu"), False, True, False, False, False))
+    return [*found, *[number] * count]
+
+
+def sized(meta: Meta, size: tuple[int, ...]) -> Meta:
+    """The same metadata of a contiguous tensor of these sizes."""
+    return intern((size, contiguous_strides(size), 0, *meta.key[3:]))
 
 
 def condition(host: Any, f: Frame, pred: Any) -> Any:

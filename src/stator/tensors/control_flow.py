@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -30,6 +31,64 @@ class Branch:
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         return tuple(self.body.run(*(values[place] for place in self.places)))
+
+
+class Padded(Branch):
+    """A branch whose results have other sizes than those of the other one: padded to the larger, with their sizes."""
+
+    def __init__(self, branch: Branch, plans: Sequence[Padding | None]) -> None:
+        super().__init__(branch.body, branch.places)
+        self.plans = plans
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        found, sizes = [], []
+        for made, plan in zip(super().__call__(*values), self.plans, strict=True):
+            if plan is not None:
+                sizes += [torch.full((), made.size(dim), dtype=torch.int64, device="cpu") for dim in plan.dims]
+                missing = [most - size for most, size in zip(plan.size, made.size(), strict=True)]
+                made = torch.nn.functional.pad(made, [part for size in reversed(missing) for part in (0, size)])
+            found.append(made)
+        return *found, *sizes
+
+
+class Padding(NamedTuple):
+    """The sizes that fit the results of both branches, and the dimensions in which they differ, with bounds."""
+
+    size: tuple[int, ...]
+    dims: dict[int, tuple[int, int]]
+
+
+def padding(one: Meta, other: Meta) -> Padding | None:
+    """None: they have the same sizes; ValueError if they differ in something else."""
+    if tuple(one.size) == tuple(other.size):
+        return None
+    sizes = list(zip(one.size, other.size, strict=False))
+    plain = all(type(size) is int for pair in sizes for size in pair)
+    kind = [(m.dtype, m.device, m.conj, m.neg, len(m.size), _is_contiguous(m)) for m in (one, other)]
+    if kind[0] != kind[1] or not plain or not kind[0][-1] or one.dtype is torch.bool:
+        raise ValueError
+    dims = {dim: (min(pair), max(pair)) for dim, pair in enumerate(sizes) if pair[0] != pair[1]}
+    return Padding(tuple(max(pair) for pair in sizes), dims)
+
+
+def _is_contiguous(meta: Meta) -> bool:
+    return tuple(meta.stride) == contiguous_strides(tuple(meta.size))
+
+
+def contiguous_strides(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(math.prod(max(size, 1) for size in sizes[dim + 1 :]) for dim in range(len(sizes)))
+
+
+def cut(recorder: Recorder, made: list[TracedTensor], plans: Sequence[Padding | None]) -> list[TracedTensor]:
+    """The results without what they were padded with."""
+    sizes, found = iter(made[len(plans) :]), []
+    for one, plan in zip(made, plans, strict=False):
+        if plan is not None:
+            for dim, bounds in plan.dims.items():
+                one = recorder.call(torch.narrow, (one, dim, 0, recorder.number_from_data(next(sizes), *bounds)), {})
+            one = recorder.call(torch.clone, (one,), {"memory_format": torch.contiguous_format})
+        found.append(one)
+    return found
 
 
 class Emulated(torch.autograd.Function):
