@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import stator
 from stator.report.events import recording
@@ -124,3 +125,38 @@ def test_a_list_of_a_length_that_changes():
     calls = [(9, [0, 3, 9]), (1, [0, 1, 1]), (7, [0, 0, 7]), (7, [0, 2, 4, 7])]
     vary = [(torch.arange(float(size)), tensor(places)) for size, places in calls]
     check(program, vary=vary, expect_recompiles=3)
+
+
+def test_parts_of_a_multiple():
+    """Rows of several tensors of one length, put together and taken apart again."""
+
+    def program(x, mask):
+        rows = x[mask]
+        together = torch.cat([rows, rows + 1, rows * 2])
+        first, second, third = together.split(rows.shape[0])
+        return first - second, third, [part.sum() for part in together.split(len(rows), 0)]
+
+    masks = ([1, 0, 1, 1], [1, 1, 1, 1], [0, 1, 0, 0], [0, 0, 1, 1])
+    vary = [(torch.arange(8.0).view(4, 2), tensor(mask).bool()) for mask in masks]
+    check(program, vary=vary)
+    check(program, vary=[*vary, (torch.ones(4, 2), tensor([0, 0, 0, 0]).bool())])  # raises: there is one part
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_as_many_classes_as_there_are(backend):
+    def program(labels):
+        return F.one_hot(labels), F.one_hot(labels, num_classes=-1).sum(0), F.one_hot(labels, 9)
+
+    vary = [tensor([3, 1, 2]), tensor([0, 0, 0]), tensor([5, 5, 7]), tensor([1, -2, 1])]
+    check(program, vary=vary, backend=backend, expect_recompiles=None)
+
+
+def test_one_head_for_many():
+    """What torch makes of one head that is repeated has a layout that Inductor cannot choose."""
+
+    def program(x, n):
+        part = x[:, :, :n]
+        return part.repeat_interleave(3, 1), torch.repeat_interleave(part, 2, dim=-3), part.repeat_interleave(2, 2)
+
+    x = torch.arange(24.0).view(2, 1, 4, 3)
+    check(program, vary=[(x, tensor(n)) for n in (2, 4, 0, 1)], backend="aot_eager")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.functional import one_hot
 
 from stator.shapes.scalar import TracedInt
 from stator.shapes.symbols import NotKnown
@@ -14,6 +16,7 @@ from stator.tensors.from_data import assembled, constants, is_symbolic
 from stator.tensors.rules.layout import is_row_major
 from stator.tensors.signals import DataDependent
 from stator.tensors.targets import Handler, register, target_of
+from stator.tensors.traceable import traceable
 from stator.tensors.traced import TracedTensor
 from stator.tensors.values import list_of, number_of
 
@@ -139,7 +142,7 @@ PARTS = "how many parts there are only data tells; give a list of sizes or place
 
 
 def _split(func: Any) -> Handler:
-    """`split` into parts of one size: how many there are must be known."""
+    """`split` into parts of one size: how many there are must be known, as of three times `n` in parts of `n`."""
     target = target_of(func)
     assert target is not None
 
@@ -151,10 +154,39 @@ def _split(func: Any) -> Handler:
             sizes = tensor._meta.size
             whole = sizes[dim] if -len(sizes) <= dim < len(sizes) else 0
             if any(type(n) is TracedInt and n.symbols.is_unbacked(n) for n in (size, whole)):
-                raise DataDependent(f"torch.{func.__name__}", PARTS)
+                count = _multiple(whole, size)
+                if count is None or type(size) is not TracedInt:
+                    raise DataDependent(f"torch.{func.__name__}", PARTS)
+                size.symbols.suppose(operator.ge, size, 1)
+                return recorder.call(torch.Tensor.split, (tensor, [size] * count, dim))
         return recorder.record(target, args, kwargs)
 
     return make
+
+
+MOST_PARTS = 64
+
+
+def _multiple(whole: Any, part: Any) -> int | None:
+    """How many parts a size consists of, whatever the number is that data tells."""
+    if type(whole) is not TracedInt or type(part) is not TracedInt:
+        return None
+    sizes = itertools.accumulate(itertools.repeat(part, MOST_PARTS))
+    return next((n for n, size in enumerate(sizes, 1) if type(size) is TracedInt and size.number == whole.number), None)
+
+
+def _one_hot(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`one_hot`; where the number of classes is not given, it is one more than the largest."""
+    given = dict(zip(("tensor", "num_classes"), args, strict=False)) | kwargs
+    tensor, count = given.get("tensor", given.get("input")), given.get("num_classes", -1)
+    whole = type(tensor) is TracedTensor and tensor._meta.dtype is torch.int64
+    if whole and type(count) is int and count == -1 and recorder.follow() is not None:
+        count = number_of(recorder, recorder.call(torch.max, (tensor,))) + 1
+        args, kwargs = (tensor, count), {}
+    other = traceable(one_hot, args, kwargs) if recorder.traces and recorder.follows_data else None
+    target = target_of(one_hot if other is None else other)
+    assert target is not None
+    return recorder.record(target, args, kwargs)
 
 
 def _layout(func: Any) -> Handler:
@@ -193,6 +225,7 @@ for _owner in (torch, torch.Tensor):
         register(getattr(_owner, _name), _sections(getattr(_owner, _name), _dim, _least))
 for _func in (torch.split, torch.Tensor.split, torch.functional.split):
     register(_func, _split(_func))
+register(one_hot, _one_hot)
 register(torch.Tensor.item, _item)
 for _owner in (torch, torch.Tensor):
     register(_owner.equal, comparing.equal)

@@ -40,6 +40,19 @@ def pad_sequence(
     return torch.stack(rows, 0 if batch_first else 1)
 
 
+def repeat_interleave(tensor: torch.Tensor, repeats: int, dim: int) -> torch.Tensor:
+    """Of one head, for instance: Inductor cannot choose a layout for what torch makes of it."""
+    return torch.repeat_interleave(tensor, repeats, dim) if is_read(tensor) else torch.cat([tensor] * repeats, dim)
+
+
+def _repeats_one(tensor: Any = None, repeats: Any = None, dim: Any = None, **rest: Any) -> bool:
+    """Whether the one element of a dimension is repeated."""
+    if type(tensor) is not TracedTensor or type(repeats) is not int or type(dim) is not int or rest or repeats < 1:
+        return False
+    sizes = tensor._meta.size
+    return -len(sizes) <= dim < len(sizes) and type(sizes[dim]) is int and sizes[dim] == 1
+
+
 def _holds_data(value: Any) -> bool:
     if type(value) in (list, tuple):
         return any(map(_holds_data, value))
@@ -53,9 +66,10 @@ def traceable(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     found = TRACEABLE.get(func)
     if found is None or not (any(map(_holds_data, args)) or any(map(_holds_data, kwargs.values()))):
         return None
-    return found
+    return None if found is repeat_interleave and not _repeats_one(*args, **kwargs) else found
 
 
 TRACEABLE: dict[Any, Any] = {F.one_hot: one_hot, torch._C._nn.pad_sequence: pad_sequence}
 for _func, _form in TRACEABLE.items():
     FORMS[_form] = FORMS[_func]
+TRACEABLE |= dict.fromkeys((torch.repeat_interleave, torch.Tensor.repeat_interleave), repeat_interleave)
