@@ -132,3 +132,18 @@ def test_dead_reference() -> None:
     compiled = stator.compile(lambda x: x + (reference() is None), backend="eager", fullgraph=True)
     assert [compiled(torch.zeros(1)).item() for _ in range(2)] == [1.0, 1.0]
     assert stator.stats()["frames_captured"] == 1 and not stator.report.events.events("error")
+
+
+def test_weak_collections_forget_what_dies() -> None:
+    """Also what the program made and let go of at once."""
+    known: weakref.WeakSet[Any] = weakref.WeakSet()
+    table: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+
+    def forgets(x: torch.Tensor) -> Any:
+        known.add(Owner())
+        table["owner"] = Owner()
+        return x + len(known), "owner" in table
+
+    for fullgraph in (True, False):
+        y, there = stator.compile(forgets, backend="eager", fullgraph=fullgraph)(torch.zeros(1))
+        assert (y.item(), there, len(known), len(table)) == (0.0, False, 0, 0)

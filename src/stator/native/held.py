@@ -61,6 +61,8 @@ def ends_with_code(obj: Any) -> bool:
 
 def calls_back(reference: Any) -> bool:
     """Whether the program, or a library, waits for the end of an object; stator and torch do so on their own behalf."""
+    if not issubclass(type(reference), weakref.ref):  # a proxy asks the object
+        return True
     callback = reference.__callback__
     if type(callback) is not FunctionType:
         return callback is not None

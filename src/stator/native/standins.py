@@ -26,6 +26,7 @@ from stator.native.callers import call_framed, call_python
 from stator.native.host import Host
 from stator.native.rows import OVERRIDES, method_standin, passes_on, standin
 from stator.world import attributes
+from stator.world.callbacks import TWINS
 from stator.world.door import BY_ID, CONSTANT_TYPES
 
 
@@ -433,6 +434,7 @@ OVERRIDES.update(
 for _function in (weakref.WeakValueDictionary.__init__, weakref.WeakKeyDictionary.__init__, weakref.WeakSet.__init__):
     for _constant in _function.__code__.co_consts:
         if isinstance(_constant, types.CodeType):
+            TWINS[_constant] = _constant.replace()
             _frames.mark_code(_constant, _frames.SKIPPED)
 _frames.mark_code(weakref.finalize.__call__.__code__, _frames.SKIPPED)
 

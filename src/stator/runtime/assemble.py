@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from stator import _entry
+from stator import _entry, _frames
 from stator._frames import UNBOUND
 from stator.emit import effects
 from stator.emit.emitter import Emitter
@@ -402,6 +402,8 @@ class Assembly:
             if isinstance(hollow, HollowIterator):
                 with self.noting(emitter, hollow.record):
                     effects.advance(emitter, hollow.inner, hollow.taken, hollow.ended)
+        self.write_namespaces(emitter, hashed=True)  # a container that gets such an object asks it
+        self.write_attributes(emitter, hashed=True)
         for record in list(host.records.values()):
             if record.hollow is not None and id(record) not in seen:
                 seen.add(id(record))
@@ -412,14 +414,13 @@ class Assembly:
                 with self.noting(emitter, record):
                     self.write_contents(emitter, record)
         for shadow, before in host.shadow_fields.values():
-            with self.noting(emitter, host.records[id(shadow)]):
-                self.write_fields(emitter, shadow, before)
+            if not hashes(type(shadow)):
+                with self.noting(emitter, host.records[id(shadow)]):
+                    self.write_fields(emitter, shadow, before)
         for record in {id(r): r for r in host.records.values() if isinstance(r.inner, BaseException)}.values():
             if record.inner is not record.obj and (rows := rows_of(record.inner.__traceback__, record.traceback)):
                 emitter.statement("{0}({1}, {2})", Const(restore), record.inner, Const(rows))
-        for namespace in {id(n): n for n in host.namespaces.values()}.values():
-            for name, value in namespace.changes():
-                self.write_name(emitter, namespace, name, ABSENT if value is UNBOUND else value)
+        self.write_namespaces(emitter, hashed=False)
         for _, path, before, now in host.cells.values():
             if now is not before:
                 effects.cell(emitter, Source(self.load(path)), ABSENT if now is UNBOUND else now)
@@ -434,14 +435,31 @@ class Assembly:
                 for name, value in adorned.__dict__.items():
                     effects.attribute(emitter, adorned, name, value, adorned._stands_for)
         self.written.extend(host.touched.values())
-        for record in host.touched.values():
-            for name, (before, now, _) in (record.extra or {}).items():
-                if now is not before:
-                    effects.attribute(emitter, record.obj, name, ABSENT if now is UNBOUND else now)
+        self.write_attributes(emitter, hashed=False)
         for function, args, kwargs in self.effects():
             holes = [f"{{{i}}}" for i in range(1, len(args) + 1)]
             holes += [f"{name}={{{i}}}" for i, name in enumerate(kwargs, len(args) + 1)]
             emitter.statement(f"{{0}}({', '.join(holes)})", function, *args, *kwargs.values())
+
+    def write_namespaces(self, emitter: Emitter, hashed: bool) -> None:
+        """Namespaces of instances whose class has a `__hash__` of its own, or all others."""
+        for namespace in {id(n): n for n in self.host.namespaces.values()}.values():
+            if hashes(type(namespace.owner)) is hashed:
+                for name, value in namespace.changes():
+                    self.write_name(emitter, namespace, name, ABSENT if value is UNBOUND else value)
+
+    def write_attributes(self, emitter: Emitter, hashed: bool) -> None:
+        """Slots and the like of outside instances, in the same manner."""
+        host = self.host
+        for shadow, before in host.shadow_fields.values() if hashed else ():
+            if hashes(type(shadow)):
+                with self.noting(emitter, host.records[id(shadow)]):
+                    self.write_fields(emitter, shadow, before)
+        for record in host.touched.values():
+            if hashes(type(record.obj)) is hashed:
+                for name, (before, now, _) in (record.extra or {}).items():
+                    if now is not before:
+                        effects.attribute(emitter, record.obj, name, ABSENT if now is UNBOUND else now)
 
     def effects(self) -> Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
         """Deferred calls; what was printed before the program exchanged `sys.stdout` goes to the one before."""
@@ -471,6 +489,11 @@ class Assembly:
                 effects.attribute(emitter, namespace.owner, name, value)
         else:
             effects.global_name(emitter, Source(self.load(namespace.path)), name, value)
+
+
+def hashes(cls: type) -> bool:
+    """Whether the hash of an object is what code of the program says."""
+    return type(_frames.type_lookup(cls, "__hash__")) is types.FunctionType
 
 
 TEXTS: dict[type, Callable[[Assembly, Any], str]] = {
