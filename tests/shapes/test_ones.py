@@ -64,3 +64,9 @@ def test_regrouping_does_not_guess():
     assert aligned(Shape((b, n), (100, 7)), (n, b)) is None
     assert aligned(Shape((b, n, 3), (999, 5, 1)), (b, n, 3)) is None
     assert guards(symbols) == 0
+
+
+def test_copies_keep_strides_of_ones():
+    """A size of one may have any stride, which a copy keeps."""
+    for size, stride in (((1,), (2,)), ((1, 4), (100, 1)), ((3, 1, 2), (9, 5, 1))):
+        check(lambda x: x.long().stride() + x.clone().stride(), torch.empty_strided(size, stride).zero_(), calls=1)

@@ -153,6 +153,7 @@ INEXACT: set[Any] = {
     torch.nn.functional.group_norm,
     torch.nn.functional.interpolate,
     torch.nn.functional.layer_norm,
+    torch.nn.functional.log_softmax,
     torch.nn.functional.scaled_dot_product_attention,
 }
 
