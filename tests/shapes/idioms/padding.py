@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
-from tests.shapes.idioms.registry import BRANCH, flags, idiom, ints, r, t
+from tests.shapes.idioms.registry import flags, idiom, ints, r, t
 
 LENGTHS = (t(3, 1, 5), t(5, 5, 5), t(1, 1, 1), t(2, 4, 3))
 BATCHES = tuple((r(3, 5, 4), lengths) for lengths in LENGTHS)
@@ -100,7 +100,7 @@ def unpad_inputs(ids):
     return indices, cumulated, lengths.max(), ids.flatten()[indices]
 
 
-@idiom(*BATCHES, breaks=BRANCH)
+@idiom(*BATCHES, breaks=("data-dependent-shape",))
 class PackedRnn(nn.Module):
     def __init__(self):
         super().__init__()
