@@ -43,7 +43,6 @@ def test_stand_ins_are_found_from_native_code(program: Callable[[], Any]) -> Non
         lambda: datetime.now(),
         lambda: datetime.today(),
         lambda: random.Random().random(),
-        lambda: random.seed(),
         lambda: select.epoll(),
         lambda: type("Poll", (io.FileIO,), {})("nowhere"),
     ],

@@ -89,9 +89,19 @@ def test_integers_meet_conditions() -> None:
     def run(x, a, b, c, d):
         n, m = a.sum().item(), b.sum().item()
         ids, flags = torch.arange(3), torch.tensor([True, False])
-        return ids + (n > 3), ids * (n > m), flags ^ (n > 3), flags * (m > 1), x - (n == m)
+        return ids + (n > 3), ids * (n > m), flags ^ (n > 3), flags * (m > 1), x + (n == m)
 
     check(run, vary=list(calls()), backend="eager", fullgraph=True)
+
+
+def test_nothing_is_subtracted_of_conditions() -> None:
+    def run(x, a, b, c, d):
+        try:
+            return x - (a.sum().item() == b.sum().item())
+        except RuntimeError as error:
+            return str(error)
+
+    check(run, vary=list(calls()), fullgraph=False, expect_breaks=None, expect_recompiles=None)
 
 
 @pytest.mark.parametrize(

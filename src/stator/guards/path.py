@@ -334,6 +334,11 @@ _ARGS: WeakValueDictionary[int, Path] = WeakValueDictionary()
 _CONSTS: WeakValueDictionary[int, Path] = WeakValueDictionary()
 
 
+def is_length(path: Path) -> bool:
+    """Whether it tells how many elements a container has."""
+    return path.accessor is PART and path.key[1] is len
+
+
 def arg(index: int) -> Path:
     """Root: the i-th value of the call, positionals first."""
     found = _ARGS.get(index)

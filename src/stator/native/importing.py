@@ -73,7 +73,11 @@ class ImportingWorld(World):
         record = self.records.get(id(sys.modules))
         if record is None:
             return False
-        return any(path is record.path and check in (NO_KEY, KEYS, LEN) for path, check, *_ in self.guards.rows())
+        return any(
+            (path is record.path and check in (NO_KEY, KEYS, LEN))
+            or (path is not None and path.parent is record.path and paths.is_length(path))
+            for path, check, *_ in self.guards.rows()
+        )
 
     def imported(self, f: Frame, name: str, fromlist: Any, level: int) -> Any:
         """Import for real, unobserved: loading a module is not an effect of the program being captured."""

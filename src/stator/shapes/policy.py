@@ -82,12 +82,7 @@ class Policy:
 
 def is_plain(path: Path) -> bool:
     """Whether a value is of the user's own program."""
-    return all(step.accessor in _PLAIN or is_length(step) for step in path.chain())
-
-
-def is_length(path: Path) -> bool:
-    """Whether it tells how many elements a container has."""
-    return path.accessor is paths.PART and path.key[1] is len
+    return all(step.accessor in _PLAIN or paths.is_length(step) for step in path.chain())
 
 
 # Steps of the user's own program; others lead to what an importer of stator asked for.
