@@ -148,10 +148,11 @@ def test_failure_leaves_the_emitter_usable():
 
 
 def test_changed_builtins_do_not_matter(monkeypatch):
-    entry = Emitter(lambda obj: None).function("entry", [], [set(), bytearray(b"a"), ValueError(1)])
-    monkeypatch.setattr("builtins.set", None)
-    monkeypatch.setattr("builtins.ValueError", None)
-    assert entry()[0] == {*()}
+    entry = Emitter(lambda obj: None).function("entry", [], [bytearray(b"a"), ArithmeticError(1)])
+    monkeypatch.setattr("builtins.bytearray", None)  # not one that other threads may need at this moment
+    monkeypatch.setattr("builtins.ArithmeticError", None)
+    made = entry()
+    assert made[0] == b"a" and made[1].args == (1,)
 
 
 def test_names_that_nobody_defines():
