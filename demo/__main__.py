@@ -67,20 +67,33 @@ def ready(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Call:
     return call
 
 
-def train(model: nn.Module, call: Call, data: Batches, row: Row) -> None:
-    """The training loop: forward compiled, backward through it, optimizer in eager."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    times = []
-    for ids, targets in data:
+class Training:
+    """The training loop of one row, step by step: forward compiled, backward through it, optimizer in eager."""
+
+    def __init__(self, row: Row, model: nn.Module, call: Call) -> None:
+        self.row = row
+        self.call = call
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+        self.times: list[float] = []
+
+    def step(self, ids: torch.Tensor, targets: torch.Tensor) -> None:
         start = time.perf_counter()
-        optimizer.zero_grad()
-        loss = call(ids, targets)["loss"]
+        self.optimizer.zero_grad()
+        loss = self.call(ids, targets)["loss"]
         loss.backward()
-        optimizer.step()
-        row.losses.append(loss.item())
-        times.append(time.perf_counter() - start)
-    row.compile = times[0]
-    row.step = statistics.median(times[1:]) * 1e3
+        self.optimizer.step()
+        self.row.losses.append(loss.item())
+        self.times.append(time.perf_counter() - start)
+
+
+def train(trainings: Sequence[Training], data: Batches) -> None:
+    """All at the same time, in turn: whatever else the machine does happens to each of them."""
+    for batch in data:
+        for training in trainings:
+            training.step(*batch)
+    for training in trainings:
+        training.row.compile = training.times[0]
+        training.row.step = statistics.median(training.times[1:]) * 1e3
 
 
 def front_end(row: Row, compile: Call, model: nn.Module, data: Batches) -> None:
@@ -124,11 +137,8 @@ ENGINES: tuple[tuple[str, Call, Call, Call], ...] = (
 
 def measure(model: nn.Module, data: Batches) -> list[Row]:
     """All ways from the same weights over the same data."""
-    eager = Row("eager")
-    twin = copy.deepcopy(model)
-    train(twin, twin, data, eager)
-    eager.compile = None
-    rows = [eager]
+    eager, twin = Row("eager"), copy.deepcopy(model)
+    trainings = [Training(eager, twin, twin)]
     for name, compile, reset, guards in ENGINES:
         row = Row(name)
         compile(lambda x: x + 1, backend="eager")(torch.ones(1))  # imports are not capture time
@@ -138,10 +148,10 @@ def measure(model: nn.Module, data: Batches) -> list[Row]:
         row.guards = guards(copy.deepcopy(model), data)
         reset()
         twin = copy.deepcopy(model)
-        train(twin, compile(twin, fullgraph=True), data, row)
-        reset()
-        rows.append(row)
-    return rows
+        trainings.append(Training(row, twin, compile(twin, fullgraph=True)))
+    train(trainings, data)
+    eager.compile = None
+    return [training.row for training in trainings]
 
 
 def _cell(value: float | None, digits: int = 1) -> str:
