@@ -460,3 +460,17 @@ def test_iterator_ends_with_the_call_that_raised(setting: str | None) -> None:
             compiled()
         assert CLOSED == ["closed"]
         del caught
+
+
+def tells_shapes(x: Any) -> Any:
+    """A library takes another way when it is compiled, on which it fails."""
+    mask = torch.zeros(2, 5) if torch.compiler.is_compiling() else None
+    return x * 2 if mask is None else x * 2 + mask
+
+
+def test_a_way_that_fails_when_compiled() -> None:
+    compiled = stator.compile(tells_shapes, backend="eager")
+    assert torch.equal(compiled(torch.ones(2, 3)), torch.full((2, 3), 2.0))
+    assert stator.stats()["graphs"] == 1 and stator.stats()["graph_breaks"] == 0
+    with pytest.raises(stator.Unsupported):
+        stator.compile(tells_shapes, backend="eager", fullgraph=True)(torch.ones(2, 3))

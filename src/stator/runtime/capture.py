@@ -140,6 +140,7 @@ class Capture:
         self.symbolic = False  # whether it had symbolic numbers
         self.guessed = False  # whether it had such that nobody had seen change
         self.from_data = False  # whether it had such that only data tells
+        self.told_compiling = False  # whether the program asked, and the answer was yes
         if not options.fullgraph:
             self.host.varying = learned
             self.host.guards.unsettled = learned.unsettled
@@ -239,6 +240,7 @@ class Capture:
             self.symbolic = self.host.has_symbols()
             symbols = self.host.symbols
             self.guessed = bool(self.host.policy.guessed)
+            self.told_compiling = self.host.told_compiling
             self.from_data = self.host.recorder.follows_data or (symbols is not None and bool(symbols.sizes))
             arrays.give_back(self.host)
             if symbols is not None:

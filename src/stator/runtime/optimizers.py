@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from stator.frame import Frame
+from stator.guards import path as paths
 from stator.native.rows import passes_on, standin
 
 HOME = "torch.optim."
@@ -21,6 +22,9 @@ def is_of_optimizer(f: Frame) -> bool:
     return type(home) is str and home.startswith(HOME)
 
 
+PLAINLY = paths.const("a program that fails if it is told that it is being compiled")
+
+
 def is_compiling_in(f: Frame) -> bool:
     """What a frame is told of being compiled.
 
@@ -29,7 +33,7 @@ def is_compiling_in(f: Frame) -> bool:
     even if forward raises. Encoders ask in order not to look at the mask, which gives other results where it is set:
     they are told only where a full graph is wanted, which would not exist otherwise.
     """
-    if f.code is CALL or (f.code is ENCODER and not f.world.patient):
+    if f.code is CALL or (f.code is ENCODER and not f.world.patient) or PLAINLY in f.world.whole_paths:
         return False
     return not is_of_optimizer(f) or f.code.co_name in TOLD or bool(local(f, "capturable"))
 

@@ -28,8 +28,10 @@ from stator.runtime.calls import BoundCall, Call, ResumedCall, code_of
 from stator.runtime.capture import Capture, Entry
 from stator.runtime.continuation import Break, Continuation, is_resumed
 from stator.runtime.learned import SIZES, UNSETTLED, Learned
+from stator.runtime.optimizers import PLAINLY
 from stator.runtime.tail import GoingOn
 from stator.runtime.tracebacks import OWN_FILES
+from stator.tensors.signals import OpFailed
 
 MOST_CAPTURES = 32  # times the recompile limit, counting entries that were dropped since
 MOST_IDLE = 10_000  # guards of entries without an operation on tensors
@@ -233,6 +235,11 @@ class Cache:
     def attempt(self, call: Call) -> Entry:
         capture = self.capture(call)
         entry, failed = self.tried(capture)
+        may_break = not breaks_are_errors(self.session.options, capture)
+        if type(failed) is OpFailed and capture.told_compiling and may_break:  # it may go another way in eager
+            self.learned.whole.add(PLAINLY)
+            capture = self.capture(call)
+            entry, failed = self.tried(capture)
         if failed is not None and capture.guessed and self.needs_constants(failed):
             self.learned.guesses.stop()
             capture = self.capture(call)

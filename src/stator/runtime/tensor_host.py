@@ -109,6 +109,7 @@ class TensorHost(Host):
         self.floats.assume = functools.partial(values.assume, self.recorder)
         self.floats.run = functools.partial(evaluated, self.recorder)
         self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor
+        self.told_compiling = False  # the program asked, and the answer was yes
         self.copied: Any = None  # where a copy may be none, see runtime/cutting.py
         self.assumed: Any = None  # a traced tensor: whether all is as the program was captured for
         self.arrays: list[Any] = []  # records of outside arrays whose contents have entered
@@ -591,7 +592,9 @@ def answer(value: Any) -> Any:
 
 @standin(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, is_compiling)
 def stand_compiling(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> bool:
-    return is_compiling_in(f)
+    answer = is_compiling_in(f)
+    host.told_compiling = host.told_compiling or answer
+    return answer
 
 
 @standin(torch.finfo, torch.iinfo)
