@@ -281,3 +281,14 @@ def test_a_capture_that_fails_with_symbols_is_tried_without():
     compiled = stator.compile(program, backend="eager", fullgraph=True)
     for (x,) in rows(4, 5, 6):
         assert compiled(x)[1] == pickle.dumps([len(x)])
+
+
+def test_numbers_drawn_without_a_generator():
+    """`generator=None` is what a library passes on."""
+    sweep(
+        lambda x: (
+            torch.randn(x.shape, generator=None, layout=torch.strided),
+            torch.randint(0, 4, x.shape, generator=None),
+            torch.randperm(len(x), generator=None),
+        )
+    )

@@ -414,6 +414,8 @@ class Recorder:
         generator = None
         if kwargs and type(kwargs.get("generator")) in randomness.GENERATORS:
             kwargs, generator = randomness.without_generator(self, kwargs)
+        elif target.factory and kwargs.get("generator", self) is None:  # that overload takes no symbolic sizes
+            kwargs = {name: value for name, value in kwargs.items() if name != "generator"}
         found: list[TracedTensor] = []
         keys: list[Any] = []
         nodes: list[Any] = []
