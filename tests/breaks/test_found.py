@@ -474,3 +474,19 @@ def test_a_way_that_fails_when_compiled() -> None:
     assert stator.stats()["graphs"] == 1 and stator.stats()["graph_breaks"] == 0
     with pytest.raises(stator.Unsupported):
         stator.compile(tells_shapes, backend="eager", fullgraph=True)(torch.ones(2, 3))
+
+
+def caches_inside(n: int) -> Any:
+    log = []
+
+    @functools.lru_cache
+    def cached(key: int) -> int:
+        log.append(key)
+        return key * 2
+
+    return cached(0), cached(n), cached(3), cached(key=n), log
+
+
+def test_numbers_are_keys_of_caches_made_inside() -> None:
+    compiled = stator.compile(caches_inside, backend="eager")
+    assert [compiled(n) for n in (2, 3, 4)] == [caches_inside(n) for n in (2, 3, 4)]

@@ -66,7 +66,7 @@ def call_cached(host: Any, f: Frame, wrapper: Any, args: list[Any], kwargs: dict
     f.tail = -1
     function = wrapper.__wrapped__
     if id(wrapper) not in host.records or function.__module__ in policy.VALUE_CACHES:
-        return call_python(host, f, wrapper, args, kwargs)
+        return call_python(host, f, wrapper, [plain(arg) for arg in args], kwargs)
     if not all(is_key(host, value) for value in (*args, *(kwargs or {}).values())):
         return called_through(host, f, function, args, kwargs)
     given, named = tuple(args), dict(kwargs) if kwargs else None
@@ -76,6 +76,11 @@ def call_cached(host: Any, f: Frame, wrapper: Any, args: list[Any], kwargs: dict
         host.cached[place] = known
     host.defer(_entry.cached_store, [wrapper, given, named, known], None)
     return known
+
+
+def plain(value: Any) -> Any:
+    """A symbolic int as the key that it will be: C code makes another one of what is no int by type."""
+    return value.decay() if type(value) is TracedInt else value
 
 
 def called_through(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
