@@ -20,6 +20,7 @@ import torch
 import stator
 from stator import _frames
 from stator.eval import forced
+from stator.report.events import recording
 
 pytestmark = pytest.mark.usefixtures("unforced")
 FOUND: list[Callable[[], Any]] = []
@@ -490,3 +491,34 @@ def caches_inside(n: int) -> Any:
 def test_numbers_are_keys_of_caches_made_inside() -> None:
     compiled = stator.compile(caches_inside, backend="eager")
     assert [compiled(n) for n in (2, 3, 4)] == [caches_inside(n) for n in (2, 3, 4)]
+
+
+LOG: list[Any] = []
+
+
+@functools.lru_cache
+def logged(key: int) -> None:
+    LOG.append(key)
+
+
+def cached_twice(x: Any) -> Any:
+    logged(2), logged(1)
+    return logged(int(x.sum().item()) % 7), list(LOG)
+
+
+def caches_made_before_a_break(x: Any) -> Any:
+    log = []
+    cached = functools.lru_cache(lambda key: log.append(key))
+    cached(2), cached(1)
+    return cached(int(x.sum().item()) % 7), log
+
+
+@pytest.mark.parametrize("program", [cached_twice, caches_made_before_a_break])
+def test_effects_of_cached_functions_happen_once(program: Callable[[Any], Any]) -> None:
+    found = []
+    with recording("break", "error") as seen:
+        for run in (program, stator.compile(program, backend="eager")):
+            logged.cache_clear(), LOG.clear()
+            found.append([run(torch.ones(1)), run(torch.full((1,), 3.0))])
+    assert found[0] == found[1]
+    assert all(event.break_id != "internal" for event in seen if event.kind == "break")

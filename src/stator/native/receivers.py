@@ -85,6 +85,6 @@ def check_called(host: Host, obj: Any) -> None:
 
 def check_cache(host: Host, wrapper: Any) -> None:
     """What an outside lru_cache holds cannot be seen or put back: only caches of immutable values may be used."""
-    home = wrapper.__wrapped__.__module__
+    home = getattr(getattr(wrapper, "__wrapped__", None), "__module__", None)  # functools sets it after making one
     if id(wrapper) in host.records and home not in policy.VALUE_CACHES:
         raise host.refuse("native-outside-object", f"call of a function of {home} with lru_cache", function="lru_cache")

@@ -64,9 +64,11 @@ class Compatible:
 def call_cached(host: Any, f: Frame, wrapper: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """A call of a cached function. A break in there is at the call: the cache takes the result."""
     f.tail = -1
-    function = wrapper.__wrapped__
-    if id(wrapper) not in host.records or function.__module__ in policy.VALUE_CACHES:
+    function = getattr(wrapper, "__wrapped__", None)  # functools sets it after making one
+    if id(wrapper) not in host.records or getattr(function, "__module__", None) in policy.VALUE_CACHES:
         return call_python(host, f, wrapper, [plain(arg) for arg in args], kwargs)
+    if function is None:
+        raise host.refuse("native-outside-object", "a function with lru_cache that was just made", function="lru_cache")
     if not all(is_key(host, value) for value in (*args, *(kwargs or {}).values())):
         return called_through(host, f, function, args, kwargs)
     given, named = tuple(args), dict(kwargs) if kwargs else None
@@ -145,18 +147,17 @@ def state(host: Any) -> list[Any]:
             written.append((hollow.taken, hollow.ended))
         elif hollow is not None:
             written += list(hollow.operations())
-        elif record.before is not None and not same_contents(record):
-            written.append(id(record))
+        elif record.before is not None and (now := contents_of(record)) != items_of(record.before):
+            written.append((id(record), now))
     return written
 
 
-def same_contents(record: Any) -> bool:
-    """Whether a shadow is as it was imported; one that changed once counts as changing each time."""
+def contents_of(record: Any) -> Any:
+    """What a shadow holds now; where that cannot be told, it counts as changing each time."""
     try:
-        now = effects.snapshot(record.inner)
+        return items_of(effects.snapshot(record.inner))
     except (KeyError, TypeError):
-        return False
-    return bool(items_of(now) == items_of(record.before))
+        return object()
 
 
 def items_of(contents: Any) -> Any:
