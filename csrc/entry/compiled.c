@@ -212,8 +212,12 @@ tell_change(void)
     PyObject *changed = Py_NewRef(watched.changed); /* it may watch another dict, with another function */
     PyObject *result = PyObject_CallNoArgs(changed);
     Py_DECREF(changed);
-    Py_XDECREF(result);
-    return result != NULL;
+    if (result == NULL) {
+        watched.seen = 0; /* no tag: the next call looks again, as an interruption may have kept this one from it */
+        return false;
+    }
+    Py_DECREF(result);
+    return true;
 }
 
 /* One entry's result, which may be a Tail. */

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import fx
 
 from stator.graph.module import eager_callable
-from stator.graph.prologue import may_run_first, part
+from stator.graph.prologue import needed_first, part
 from stator.tensors.meta import Meta
 from stator.tensors.plan import New
 
@@ -43,6 +43,8 @@ Metas = Callable[[Any], Meta]
 
 def along(node: fx.Node, metas: Metas) -> Iterator[Range]:
     """`index_select(x, dim, index)` and the like."""
+    if len(node.args) < 3:  # some are given by name
+        raise Unknown
     taken, dim, index = node.args[:3]
     if type(dim) is not int or not isinstance(index, fx.Node):
         raise Unknown
@@ -50,8 +52,10 @@ def along(node: fx.Node, metas: Metas) -> Iterator[Range]:
 
 
 def embedded(node: fx.Node, metas: Metas) -> Iterator[Range]:
+    if not 2 <= len(node.args) <= 3 or node.kwargs.get("max_norm") is not None:
+        raise Unknown
     index, weight = node.args[:2]
-    if not isinstance(index, fx.Node) or node.kwargs.get("max_norm") is not None or len(node.args) > 3:
+    if not isinstance(index, fx.Node):
         raise Unknown
     yield Range(index, 0, size_of(metas(weight), 0) - 1)
 
@@ -145,22 +149,11 @@ def looking_first(
         ranges = ranges_of(failing, inputs)
     except Unknown:
         return None
-    order = {node: place for place, node in enumerate(module.graph.nodes)}
-    first = min((order[node] for node in writers if node in order), default=len(order))
-    needed: set[fx.Node] = set()
-    pending = [one.index for one in ranges]
-    while pending:
-        node = pending.pop()
-        if node in needed:
-            continue
-        needed.add(node)
-        if not may_run_first(node, order[node] < first, effects, homes) or len(needed) > MOST:
-            return None
-        pending.extend(node.all_input_nodes)
-    unwritten = not any(homes[one.index].mutated for one in ranges if one.index in homes)
-    if not unwritten:
+    ends = [one.index for one in ranges]
+    needed = needed_first(module.graph, ends, writers, effects, homes, MOST)
+    if needed is None or any(homes[index].mutated for index in ends if index in homes):
         return None
-    indices = eager_callable(part(module.graph, needed, [one.index for one in ranges]))
+    indices = eager_callable(part(module.graph, needed, ends))
 
     def run(*args: Any) -> Any:
         with torch.no_grad():

@@ -45,19 +45,27 @@ def written_before_checks(graph: fx.Graph, writers: set[fx.Node]) -> bool:
 
 def checks_of(module: fx.GraphModule, writers: set[fx.Node], effects: set[fx.Node], homes: Any) -> Any:
     """A function of the graph's inputs that fails where an assertion does; None if it cannot or should not be."""
-    order = {node: place for place, node in enumerate(module.graph.nodes)}
+    needed = needed_first(module.graph, assertions_of(module.graph), writers, effects, homes, MOST)
+    return None if needed is None else eager_callable(part(module.graph, needed))
+
+
+def needed_first(
+    graph: fx.Graph, ends: Sequence[fx.Node], writers: set[fx.Node], effects: set[fx.Node], homes: Any, most: int
+) -> set[fx.Node] | None:
+    """The nodes that lead to these, if they can run before all others and are not too many."""
+    order = {node: place for place, node in enumerate(graph.nodes)}
     first = min((order[node] for node in writers if node in order), default=len(order))
     needed: set[fx.Node] = set()
-    pending = assertions_of(module.graph)
+    pending = list(ends)
     while pending:
         node = pending.pop()
         if node in needed:
             continue
         needed.add(node)
-        if not may_run_first(node, order[node] < first, effects, homes) or len(needed) > MOST:
+        if not may_run_first(node, order[node] < first, effects, homes) or len(needed) > most:
             return None
         pending.extend(node.all_input_nodes)
-    return eager_callable(part(module.graph, needed))
+    return needed
 
 
 def may_run_first(node: fx.Node, before: bool, effects: set[fx.Node], homes: Any) -> bool:

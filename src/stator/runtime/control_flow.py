@@ -25,13 +25,13 @@ from stator.tensors.control_flow import (
     Branch,
     Padded,
     Padding,
-    contiguous_strides,
     cut,
     operator,
     padding,
     record_operator,
 )
 from stator.tensors.meta import Meta, intern
+from stator.tensors.rules.layout import row_major
 from stator.tensors.traced import TracedTensor
 
 
@@ -188,7 +188,7 @@ def padded(plans: Sequence[Padding | None], metas: Sequence[Meta]) -> list[Meta]
 
 def sized(meta: Meta, size: tuple[int, ...]) -> Meta:
     """The same metadata of a contiguous tensor of these sizes."""
-    return intern((size, contiguous_strides(size), 0, *meta.key[3:]))
+    return intern((size, row_major(size), 0, *meta.key[3:]))
 
 
 def condition(host: Any, f: Frame, pred: Any) -> Any:

@@ -300,9 +300,8 @@ def _quantile(skips: bool) -> Callable[..., Tensor]:
 
 for _owner in (torch, torch.Tensor):
     for _name in ("quantile", "nanquantile"):
-        _add(
-            getattr(_owner, _name), "input q dim keepdim", "q", _quantile(_name != "quantile"), accepts=_is_share
-        )  # fmt: skip
+        _formula = _quantile(_name != "quantile")
+        _add(getattr(_owner, _name), "input q dim keepdim", "q", _formula, accepts=_is_share)
 _add(
     torch.instance_norm,
     "input weight bias running_mean running_var use_input_stats momentum eps cudnn_enabled",

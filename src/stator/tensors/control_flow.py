@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +12,7 @@ from stator.tensors.fakes import is_looking
 from stator.tensors.meta import Meta
 from stator.tensors.modes import read_state
 from stator.tensors.plan import Group, New
+from stator.tensors.rules.layout import is_row_major
 from stator.tensors.traced import TracedTensor
 
 if TYPE_CHECKING:
@@ -64,19 +64,11 @@ def padding(one: Meta, other: Meta) -> Padding | None:
         return None
     sizes = list(zip(one.size, other.size, strict=False))
     plain = all(type(size) is int for pair in sizes for size in pair)
-    kind = [(m.dtype, m.device, m.conj, m.neg, len(m.size), _is_contiguous(m)) for m in (one, other)]
+    kind = [(m.dtype, m.device, m.conj, m.neg, len(m.size), is_row_major(m)) for m in (one, other)]
     if kind[0] != kind[1] or not plain or not kind[0][-1] or one.dtype is torch.bool:
         raise ValueError
     dims = {dim: (min(pair), max(pair)) for dim, pair in enumerate(sizes) if pair[0] != pair[1]}
     return Padding(tuple(max(pair) for pair in sizes), dims)
-
-
-def _is_contiguous(meta: Meta) -> bool:
-    return tuple(meta.stride) == contiguous_strides(tuple(meta.size))
-
-
-def contiguous_strides(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(math.prod(max(size, 1) for size in sizes[dim + 1 :]) for dim in range(len(sizes)))
 
 
 def cut(recorder: Recorder, made: list[TracedTensor], plans: Sequence[Padding | None]) -> list[TracedTensor]:
