@@ -176,6 +176,8 @@ class BackendError(StatorError):
 class ConstraintViolation(StatorError, ValueError):
     """A size that was marked as varying does not, or is out of its bounds."""
 
+    suggestion: Sequence[str] = ()  # lines of Python that define dynamic_shapes which may pass
+
 
 class ExportError(StatorError):
     """The program does something that an exported program cannot."""

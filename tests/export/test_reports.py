@@ -66,6 +66,17 @@ def test_multiple():
     assert "    _a = Dim('_a')\n    dynamic_shapes = {'x': {0: 2 * _a}}" in report
 
 
+@pytest.mark.parametrize(("shape", "found"), [((4, 3), "{0: 2 * _a, 1: b}"), ((3, 4), "{0: Dim.AUTO, 1: Dim.AUTO}")])
+def test_multiple_of_a_product(shape, found):
+    """The dimension that is a multiple in the example is the one that is proposed; unless torch asks for more."""
+
+    def halves(x):
+        return x.reshape(2, -1)
+
+    report = violation(halves, (torch.randn(*shape),), {"x": {0: a, 1: b}})
+    assert f"dynamic_shapes = {{'x': {found}}}" in report
+
+
 def test_derived():
     def doubled(x, y):
         return torch.cat([x, x]) + y
@@ -88,11 +99,22 @@ def test_relation_that_no_dim_can_say():
 
 def test_what_only_torch_finds():
     def pooled(x):
-        return nn.functional.max_pool2d(x, 2)
+        y = x + 1
+        return nn.functional.max_pool2d(y, 2)
 
     report = violation(pooled, (torch.randn(2, 3, 16, 16),), {"x": {0: a, 2: b}})
-    assert "dynamic_shapes = {'x': {0: a, 2: Dim.AUTO}}" in report and "(x.shape[2] // 2)" in report
-    assert "L['x']" not in report and "draft_export" not in report
+    assert "dimension 2 of `x` (Dim 'b') must be at least 4" in report and "return nn.functional.max_pool2d" in report
+    assert "b = Dim('b', min=4)\n    dynamic_shapes = {'x': {0: a, 2: b}}" in report
+
+
+def test_what_torch_cannot_show():
+    def padded(x):
+        x = nn.functional.pad(x, (0, -x.shape[1] % 4))
+        return x.view(x.shape[0], x.shape[1] // 4, 4).unfold(1, 2, 1)
+
+    report = violation(padded, (torch.randn(3, 10),), {"x": {0: a, 1: b}})
+    assert "dimension 1 of `x` (Dim 'b') must be at least 5" in report and "return x.view(" in report
+    assert "dynamic_shapes = {'x': {0: Dim.AUTO, 1: Dim.AUTO}}" in report
 
 
 def test_several_demands_at_once():

@@ -17,7 +17,7 @@ from stator.exporting.dims import Shapes
 from stator.exporting.finding import Found, Seeker
 from stator.exporting.outside import ProgramAssembly, describer
 from stator.exporting.places import Origin, Where, user_place
-from stator.exporting.report import check
+from stator.exporting.suggestion import check
 from stator.exporting.symbols import Condition, Named, NamedSymbols
 from stator.graph.module import operation_names
 from stator.guards.path import Path

@@ -50,6 +50,7 @@ class Program:
         self.constants = {} if root is None else named_constants(root)
         self.module = make_module(root, signature, self.forward)
         self.assigned: list[tuple[str, Any]] = []
+        self.traced: dict[int, Any] = {}  # by id of a tensor of the example: what torch traced it as
         captured.hooks.assign = lambda name, value: self.assigned.append((name, value))
         captured.hooks.run = functools.partial(run, captured.graph)
         self.check_mutated()
@@ -143,6 +144,7 @@ class Program:
         kwargs = {name: kwargs[name] for name in call.kwargs}
         leaves = pytree.tree_leaves((args, kwargs))
         values = [*args, *kwargs.values()]
+        self.traced = {known: leaves[i] for known, i in self.leaves.items()}
         self.check_conditions(leaves, values)
         self.assigned.clear()
         result = self.captured.entry.function(*[load(leaves, values) for load in self.loads])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,8 +15,10 @@ from stator.errors import ConstraintViolation, InvalidArgument, Unsupported
 from stator.exporting import dims
 from stator.exporting.capture import capture
 from stator.exporting.module import Program
-from stator.exporting.report import HEAD, Relaxed
+from stator.exporting.report import Facts
+from stator.exporting.suggestion import Relaxed, Suggestion, passing, violation
 from stator.exporting.symbols import number_paths
+from stator.exporting.traced import TracedSizes
 from stator.report.explain import uncompiled
 from stator.runtime.calls import Call
 
@@ -33,9 +34,22 @@ def export(
     check_arguments(model, args, kwargs)
     model = uncompiled(model)
     args, kwargs = distinct(args, kwargs or {})
-    bound = dims.bind(model, args, kwargs)
     if hasattr(dynamic_shapes, "dynamic_shapes"):  # a ShapesCollection, or AdditionalInputs
         dynamic_shapes = dynamic_shapes.dynamic_shapes(model, args, kwargs)
+    deferred = prefer_deferred_runtime_asserts_over_guards
+    try:
+        return exported(model, args, kwargs, dynamic_shapes, deferred)
+    except ConstraintViolation as error:
+        better = passing(error, lambda spec: exported(model, args, kwargs, spec, deferred))
+        error.args = ("\n".join([str(error), *better]),)
+        raise
+
+
+def exported(
+    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, deferred: bool
+) -> torch.export.ExportedProgram:
+    """The program for these sizes, if it can do with what is said about them."""
+    bound = dims.bind(model, args, kwargs)
     shapes = dims.Shapes(bound, dynamic_shapes)
     root = module_of(model)
     if root is not None and any(is_lazy(member) for member in (*root.parameters(), *root.buffers())):
@@ -51,38 +65,29 @@ def export(
     signature, spec = bound.flat(shapes.spec())
     program = Program(captured, root, signature)
 
-    def traced(spec: dict[str, Any]) -> torch.export.ExportedProgram:
+    try:
         return torch.export.export(
             program.module,
             args,
             kwargs,
             dynamic_shapes=spec if shapes.dynamic else None,
             strict=False,
-            prefer_deferred_runtime_asserts_over_guards=prefer_deferred_runtime_asserts_over_guards,
+            prefer_deferred_runtime_asserts_over_guards=deferred,
         )
-
-    try:
-        return traced(spec)
     except Exception as error:
         if "Constraints violated" not in str(error):
             raise
-        relaxed = Relaxed(shapes, violated(str(error)))
-        better = relaxed.lines() if works(lambda: traced(bound.flat(relaxed.spec())[1])) else []
-        raise ConstraintViolation("\n".join([HEAD, *in_words(str(error)), *better])) from error
+        facts = Facts(TracedSizes(shapes, program.traced))
+        facts.find()
+        if facts.demands:
+            raise violation(facts.lines(), Suggestion(facts)) from error
+        raise violation(in_words(str(error)), Relaxed(shapes, violated(str(error)))) from error
 
 
 def violated(text: str) -> set[str]:
     """The Dims that torch complains about."""
     found = re.findall(r"Not all values of (\w+) =|You marked (\w+) as dynamic", text)
     return {name for row in found for name in row if name}
-
-
-def works(attempt: Callable[[], Any]) -> bool:
-    try:
-        attempt()
-    except Exception:
-        return False
-    return True
 
 
 def in_words(text: str) -> list[str]:

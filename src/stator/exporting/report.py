@@ -6,16 +6,12 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch.export import Dim
-from torch.utils import _pytree as pytree
-
-from stator.errors import ConstraintViolation
-from stator.exporting.dims import Leaf, Linear, Shapes, Wanted, show_dim
+from stator.exporting.dims import Linear, Wanted
 from stator.exporting.places import user_place
 from stator.shapes.expressions import NoForm, Text, fold
 
-HEAD = "dynamic_shapes promises more than the program can do:"
 MOST = 3  # lines of the program that are shown for one demand
+PROBED = 64  # sizes above that of the example for which a condition is tried
 
 
 @dataclass(eq=False)
@@ -41,8 +37,10 @@ class Facts:
         for wanted, symbol in symbols.seen:
             self.places.setdefault(symbol, []).append(wanted)
         self.guards = [guard for guard in self.env.guards if guard.expr not in symbols.declared]
+        self.ranges = dict(self.env.var_to_range)
         self.divisors: dict[Any, int] = {}  # symbol -> what it must be a multiple of
         self.loose: set[Any] = set()  # symbols in relations that Dims cannot say
+        self.unsaid: dict[Any, list[tuple[str, Any]]] = {}  # conditions that Dims cannot say, by their symbols
         self.demands: list[Demand] = []
 
     def value(self, symbol: Any) -> Any:
@@ -93,8 +91,9 @@ class Facts:
         named = [symbol for symbol in self.places if self.name(symbol) is not None]
         for symbol in named:
             self._relation(symbol)
-        for guard in self.guards:
+        for guard in sorted(self.guards, key=lambda guard: len(guard.expr.free_symbols)):
             self._guard(guard, named)
+        self._unsaid()
         for symbol in named:
             self._range(symbol)
 
@@ -152,18 +151,28 @@ class Facts:
     def _guard(self, guard: Any, named: list[Any]) -> None:
         """A condition that was checked and is no bound."""
         expr = guard.expr
-        used = [symbol for symbol in expr.free_symbols if symbol in named]
+        used = [symbol for symbol in named if symbol in expr.free_symbols]
         if not used or any(self.value(symbol).is_Integer for symbol in used) or self._follows(expr):
             return
         if self._is_bound(self.env.replace(expr)):
             return
+        if expr.free_symbols == {used[0]} and self._from(expr, used[0]):
+            return
         origin = getattr(guard.sloc, "origin", None)
         for symbol in used:
             for number in divisors(expr, symbol):
-                if self._divides(expr, symbol, math.lcm(number, self.divisors.get(symbol, 1)), origin):
+                both = math.lcm(number, self.divisors.get(symbol, 1))
+                if self.env.backed_var_to_val[symbol] % both == 0 and self._divides(expr, symbol, both, origin):
                     return
         self.loose |= expr.free_symbols
-        self.demands.append(Demand(f"it needs {self.text(expr)}, which no Dim can say", [origin]))
+        self.unsaid.setdefault(frozenset(expr.free_symbols), []).append((self.text(expr), origin))
+
+    def _unsaid(self) -> None:
+        """Of the conditions on the same sizes, the simplest one stands for all."""
+        for rows in self.unsaid.values():
+            text, _ = min(rows, key=lambda row: len(row[0]))
+            more = f" (and {len(rows) - 1} more like that)" if len(rows) > 1 else ""
+            self.demands.append(Demand(f"it needs {text}, which no Dim can say{more}", [origin for _, origin in rows]))
 
     def _divides(self, expr: Any, symbol: Any, number: int, origin: Any) -> bool:
         """Whether a condition holds once a dimension is a multiple of a number."""
@@ -178,12 +187,26 @@ class Facts:
             self.divisors[symbol] = before
         return False
 
+    def _from(self, expr: Any, symbol: Any) -> bool:
+        """Whether a condition holds from some size on; that becomes the bound."""
+        import sympy  # heavy
+        from torch.utils._sympy.value_ranges import ValueRanges
+
+        known, example = self.ranges[symbol], int(self.env.backed_var_to_val[symbol])
+        last = min(example + PROBED, int(known.upper)) if known.upper.is_Integer else example + PROBED
+        sizes = range(int(known.lower), last + 1)
+        failing = [size for size in sizes if expr.xreplace({symbol: sympy.Integer(size)}) != sympy.true]
+        if not failing or failing[-1] >= example:
+            return False
+        self.ranges[symbol] = ValueRanges(failing[-1] + 1, known.upper)
+        return True
+
     def _follows(self, expr: Any) -> bool:
         """Whether a condition holds by bounds, derivations and divisibility alone."""
         import sympy  # heavy
         from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
-        ranges = dict(self.env.var_to_range)
+        ranges = dict(self.ranges)
         left = expr.xreplace({s: self.value(s) for s in expr.free_symbols})
         parts = {s: Linear("", number, 0) for s, number in self.divisors.items()}
         parts |= {symbol: name for name, symbol in self.symbols.waiting}
@@ -215,7 +238,7 @@ class Facts:
     def _range(self, symbol: Any) -> None:
         if self.value(symbol) != symbol or symbol in self.loose:
             return
-        bounds = self.env.var_to_range[symbol]
+        bounds = self.ranges[symbol]
         for wanted in self.places[symbol][:1]:
             low, high = max(wanted.min or 0, 2), wanted.max
             if bounds.lower > low:
@@ -233,128 +256,10 @@ class Facts:
                 rows.append(getattr(guard.sloc, "origin", None))
         return [origin for origin in reversed(rows) if origin is not None] or self.origins(symbol)
 
-
-def check(symbols: Any) -> None:
-    """Raises ConstraintViolation if the program cannot do with what dynamic_shapes says."""
-    facts = Facts(symbols)
-    facts.find()
-    if facts.demands:
-        lines = [HEAD]
-        for demand in facts.demands:
-            lines += demand.lines()
-        raise ConstraintViolation("\n".join([*lines, *Suggestion(facts).lines()]))
-
-
-class Source:
-    """dynamic_shapes as Python source, as the user gave them."""
-
-    def __init__(self, shapes: Shapes) -> None:
-        self.shapes = shapes
-        self.names: dict[str, str] = {}  # name of a Dim -> its definition
-
-    def dim(self, wanted: Wanted) -> str | None:
-        return self.named(wanted.name) if wanted.name is not None else hint(wanted.given)
-
-    def named(self, name: Linear) -> str:
-        self.names.setdefault(name.root, show_dim(name.root, *self.shapes.dims[name.root]))
-        return str(name)
+    # ---- what follows from them -----------------------------------------------------------------
 
     def lines(self) -> list[str]:
-        tree = {name: self.source(part) for name, part in self.shapes.tree.items()}
-        shapes = "{" + ", ".join(f"{name!r}: {text}" for name, text in tree.items()) + "}"
-        made = [f"    {name} = {text}" for name, text in self.names.items()]
-        return ["this would pass:", *made, f"    dynamic_shapes = {shapes}"]
-
-    def source(self, tree: Any) -> str:
-        if isinstance(tree, Leaf):
-            return self.leaf(tree)
-        if not any(leaf.dims or leaf.given is not None for leaf in pytree.tree_leaves(tree)):
-            return "None"
-        if isinstance(tree, dict):
-            return "{" + ", ".join(f"{key!r}: {self.source(part)}" for key, part in tree.items()) + "}"
-        parts = [self.source(part) for part in tree]
-        if isinstance(tree, tuple):
-            return "(" + ", ".join(parts) + ("," if len(parts) == 1 else "") + ")"
-        return "[" + ", ".join(parts) + "]"
-
-    def leaf(self, leaf: Leaf) -> str:
-        if leaf.number:
-            return hint(leaf.given)
-        rows = {dim: self.dim(wanted) for dim, wanted in leaf.dims.items()}
-        known = {dim: text for dim, text in rows.items() if text is not None}
-        return "{" + ", ".join(f"{dim}: {text}" for dim, text in known.items()) + "}" if known else "None"
-
-
-class Suggestion(Source):
-    """The dynamic_shapes that would pass by what is known."""
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts.symbols.shapes)
-        self.facts = facts
-        self.symbols = {(id(w.leaf), w.dim): symbol for w, symbol in facts.symbols.seen}
-
-    def dim(self, wanted: Wanted) -> str | None:
-        symbol = self.symbols.get((id(wanted.leaf), wanted.dim))
-        if symbol is None:  # never looked at
-            return super().dim(wanted)
-        value = self.facts.value(symbol)
-        if value.is_Integer:
-            return None
-        if wanted.name is None:
-            return hint(wanted.given)
-        if symbol in self.facts.loose or value.free_symbols & self.facts.loose:
-            return "Dim.AUTO"
-        linear = self.facts._linear(value)
-        if linear is None:
-            return "Dim.AUTO"
-        other, scale, offset = linear
-        return self.expression(other, scale, offset)
-
-    def expression(self, symbol: Any, scale: int, offset: int) -> str | None:
-        """scale * symbol + offset in terms of the Dim for the symbol."""
-        name = self.facts.name(symbol)
-        if name is None:
-            return "Dim.AUTO"
-        if symbol in self.facts.divisors:
-            number = self.facts.divisors[symbol]
-            return str(Linear(self.define(f"_{name.root}", symbol, number), scale * number, offset))
-        if not name.is_plain:  # its own root was never seen
-            root = self.named(Linear(name.root, 1, 0))
-            return str(Linear(root, scale * name.scale, scale * name.offset + offset))
-        return str(Linear(self.define(name.root, symbol, 1), scale, offset))
-
-    def define(self, name: str, symbol: Any, divisor: int) -> str:
-        bounds = self.facts.env.var_to_range[symbol]
-        low = -(-int(bounds.lower) // divisor) if bounds.lower.is_Integer else None
-        high = int(bounds.upper) // divisor if bounds.upper.is_Integer else None
-        self.names[name] = show_dim(name, low, high)
-        return name
-
-
-class Relaxed(Source):
-    """The dynamic_shapes with these Dims left to torch."""
-
-    def __init__(self, shapes: Shapes, loose: set[str]) -> None:
-        super().__init__(shapes)
-        self.loose = loose
-
-    def dim(self, wanted: Wanted) -> str | None:
-        return "Dim.AUTO" if wanted.name is not None and wanted.name.root in self.loose else super().dim(wanted)
-
-    def spec(self) -> dict[str, Any]:
-        """For torch."""
-        rows = {
-            id(leaf): {d: Dim.AUTO if self.dim(w) == "Dim.AUTO" else w.given for d, w in leaf.dims.items()}
-            for leaf in self.shapes.leaves
-        }
-        made: dict[str, Any] = pytree.tree_map(lambda leaf: rows[id(leaf)] or leaf.given, self.shapes.tree)
-        return made
-
-
-def hint(given: Any) -> str:
-    """A hint as Python source."""
-    bounds = [f"{word}={value}" for word in ("min", "max") if (value := getattr(given, word, None)) is not None]
-    return f"Dim.{given.type.name}" + (f"({', '.join(bounds)})" if bounds else "")
+        return [line for demand in self.demands for line in demand.lines()]
 
 
 def divisors(expr: Any, symbol: Any) -> list[int]:

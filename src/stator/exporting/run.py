@@ -7,9 +7,12 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._guards import detect_fake_mode
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 from torch.fx.traceback import preserve_node_meta
+
+from stator.shapes.env import Place
 
 
 def run(graph: fx.GraphModule, *inputs: Any) -> Any:
@@ -19,7 +22,20 @@ def run(graph: fx.GraphModule, *inputs: Any) -> Any:
 
 
 class Run(fx.Interpreter):
-    """Changes of torch's state go through torch's own contexts: only these both change it and are noticed."""
+    """Changes of torch's state go through torch's own contexts: only these both change it and are noticed.
+
+    What torch finds out about sizes carries the user's line that it asks for.
+    """
+
+    def run_node(self, n: fx.Node) -> Any:
+        env = getattr(detect_fake_mode(), "shape_env", None)
+        if env is None:
+            return super().run_node(n)
+        known = len(env.guards)
+        result = super().run_node(n)
+        place = Place(getattr(n.meta, "location", None))
+        env.guards[known:] = [guard._replace(sloc=place) for guard in env.guards[known:]]
+        return result
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         change = CHANGES.get(target)
