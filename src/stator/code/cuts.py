@@ -6,28 +6,29 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from stator.code.decode import CodeInfo
+from stator.code.terms import Reader
+from stator.code.terms311 import Term
 
-# How many values an instruction takes for the one that it leaves; it calls nothing of the program for plain numbers.
+# How many values are taken for the one that is left; nothing of the program is called for plain numbers.
 _TAKEN: dict[str, Callable[[int], int]] = {
-    "LOAD_CONST": lambda arg: 0,
-    "LOAD_FAST": lambda arg: 0,
-    "BINARY_SUBSCR": lambda arg: 2,
-    "BINARY_OP": lambda arg: 2,
-    "BUILD_SLICE": lambda arg: arg,
-    "BUILD_TUPLE": lambda arg: arg,
+    "constant": lambda arg: 0,
+    "variable": lambda arg: 0,
+    "item": lambda arg: 2,
+    "operator": lambda arg: 2,
+    "slice": lambda arg: arg,
+    "tuple": lambda arg: arg,
 }
-_FALSE, _TRUE = "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_FORWARD_IF_TRUE"
-_MOST = 64  # instructions
+_MOST = 64  # terms
 
-Steps = list[tuple[str, Any]]  # instructions with their arguments
+Steps = list[Term]
 
 
 class Cut(NamedTuple):
     """What follows a comparison: others, one of which is enough, and the variable that is indexed if one holds."""
 
-    others: list[tuple[str, Steps]]  # the comparison, and the instructions that lead to its operands
+    others: list[tuple[str, Steps]]  # the comparison, and what leads to its operands
     variable: int
-    key: Steps  # the instructions that lead to the index
+    key: Steps  # what leads to the index
     copies: int | None  # the unit at which `contiguous()` is called, if it is
 
 
@@ -35,45 +36,34 @@ class _NoCut(Exception):
     pass
 
 
-class _Reader:
-    """Reads instructions one after the other."""
+class _Reader(Reader):
+    """Reads what is known to come."""
 
-    def __init__(self, info: CodeInfo, unit: int) -> None:
-        self.info = info
-        self.unit = unit
-
-    def next(self) -> tuple[str, Any]:
-        self.last = self.unit
-        _, arg, following = self.info.ops[self.unit]
-        name = self.info.names[self.unit]
-        self.unit = following
-        return name, arg
-
-    def expect(self, name: str, arg: Any = None) -> Any:
+    def expect(self, term: str, arg: Any = None) -> Any:
         found, given = self.next()
-        if found != name or (arg is not None and given != arg):
+        if found != term or (arg is not None and given != arg):
             raise _NoCut
         return given
 
     def values(self, end: str, count: int) -> tuple[Steps, Any]:
-        """Instructions that leave so many values for another one, and the argument of that."""
+        """Terms that leave so many values for another one, and the argument of that."""
         steps: Steps = []
         depth = 0
         for _ in range(_MOST):
-            name, arg = self.next()
-            if name == end and depth == count:
+            term, arg = self.next()
+            if term == end and depth == count:
                 return steps, arg
-            if name not in _TAKEN or _TAKEN[name](arg) > depth:
+            if term not in _TAKEN or _TAKEN[term](arg) > depth:
                 raise _NoCut
-            depth += 1 - _TAKEN[name](arg)
-            steps.append((name, arg))
+            depth += 1 - _TAKEN[term](arg)
+            steps.append((term, arg))
         raise _NoCut
 
 
 def cut_after(info: CodeInfo, unit: int) -> Cut | None:
-    """What the branch on the comparison at a unit is, if it does nothing but cut a variable."""
+    """What the branch on the comparison at a unit is, if there is one and it does nothing but cut a variable."""
     try:
-        return _read(_Reader(info, info.ops[unit][2]))
+        return _read(_Reader(info, unit))
     except _NoCut:
         return None
 
@@ -81,28 +71,28 @@ def cut_after(info: CodeInfo, unit: int) -> Cut | None:
 def _read(reader: _Reader) -> Cut:
     others: list[tuple[str, Steps]] = []
     body = None
+    reader.expect("comparison")
     for _ in range(_MOST):
-        name, target = reader.next()
-        if name == _FALSE:
+        term, target = reader.next()
+        if term == "unless":
             break
-        if name != _TRUE or body not in (None, target):
+        if term != "if" or body not in (None, target):
             raise _NoCut
         body = target
-        steps, comparison = reader.values("COMPARE_OP", 2)
+        steps, comparison = reader.values("comparison", 2)
         others.append((comparison, steps))
     else:
         raise _NoCut
-    if body not in (None, reader.unit):
+    if body is not None and not reader.is_at(body):
         raise _NoCut
-    variable = reader.expect("LOAD_FAST")
-    key, _ = reader.values("BINARY_SUBSCR", 1)
+    variable = reader.expect("variable")
+    key, _ = reader.values("item", 1)
     copies = None
-    name, arg = reader.next()
-    if (name, arg) == ("LOAD_METHOD", "contiguous"):
-        reader.expect("PRECALL", 0)
-        reader.expect("CALL", 0)
+    term, arg = reader.next()
+    if (term, arg) == ("method", "contiguous"):
+        reader.expect("call", 0)
         copies = reader.last
-        name, arg = reader.next()
-    if (name, arg) != ("STORE_FAST", variable) or reader.unit != target:
+        term, arg = reader.next()
+    if (term, arg) != ("store", variable) or not reader.is_at(target):
         raise _NoCut
     return Cut(others, variable, key, copies)

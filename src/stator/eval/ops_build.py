@@ -97,7 +97,7 @@ micro("MATCH_CLASS", lambda n: 3, lambda n: 1)
 def format_value(f: Frame, arg: int) -> Any:
     """Numbers that vary need not be known in a text that nobody looks at."""
     if not arg & 4 and type(f.stack[-1]) in f.world.varying_types:
-        between = message_call(f.code.co_code, f.lasti)
+        between = message_call(f.info, f.lasti)
         if between is not None and len(f.stack) > between + 2:
             function, condition = f.stack[-between - 3], f.stack[-between - 2]
             if condition is True and any(function is check for check in f.world.silent_checks):

@@ -35,7 +35,7 @@ class _Unknown(Exception):
 def is_taken(host: Any, f: Frame, function: Any, args: tuple[Any, ...]) -> bool:
     """Whether a branch on this comparison can be taken in any case."""
     symbols = next(arg.symbols for arg in args if type(arg) is TracedInt)
-    if f.info.names[f.lasti] != "COMPARE_OP" or host.recorder.sub is not None:
+    if host.recorder.sub is not None:
         return False
     excess = _excess(symbols, function, *args)
     cut = None if excess is None or symbols.is_answered(function, *args) else cut_after(f.info, f.lasti)
@@ -82,18 +82,18 @@ def _others(symbols: Symbols, f: Frame, cut: Cut) -> set[Number]:
 
 
 def _values(f: Frame, steps: Steps) -> list[Any]:
-    """What instructions leave on the stack, for variables that are numbers or tuples of them."""
+    """What is left on the stack, for variables that are numbers or tuples of them."""
     stack: list[Any] = []
-    for name, arg in steps:
-        if name == "LOAD_CONST":
+    for term, arg in steps:
+        if term == "constant":
             stack.append(arg)
-        elif name == "LOAD_FAST":
+        elif term == "variable":
             stack.append(f.locals[arg])
-        elif name == "BUILD_SLICE":
+        elif term == "slice":
             stack[-arg:] = [slice(*stack[-arg:])]
-        elif name == "BUILD_TUPLE":
+        elif term == "tuple":
             stack[len(stack) - arg :] = [tuple(stack[len(stack) - arg :])]
-        elif name == "BINARY_SUBSCR":
+        elif term == "item":
             values, at = stack[-2:]
             if type(values) is not tuple or type(at) is not int or not -len(values) <= at < len(values):
                 raise _Unknown
