@@ -1,6 +1,16 @@
-"""Code run in namespaces that are no plain dicts, and calls with odd keywords."""
+"""Code run in namespaces that are no plain dicts, calls with odd keywords, and what `locals()` shows."""
 
+import inspect
+
+import torch
+
+import stator
 from tests.harness import check
+
+
+@stator.disable
+def opaque(value):
+    return value
 
 
 class Answering(dict):
@@ -74,3 +84,30 @@ def test_import_with_wrong_arguments():
         return outcome(__import__, "sys", name="sys"), outcome(__import__, "math", fancy=1), outcome(__import__, 1)
 
     check(program)
+
+
+def sharing(count, weight):
+    def shares(x):
+        nonlocal count
+        if not count:
+            return weight
+        count += 1
+        seen = dict(locals())
+        return seen["count"], seen["weight"] * x, eval("count"), sorted(inspect.currentframe().f_locals), dir()
+
+    return shares
+
+
+def test_locals_in_cells_made_before():
+    """They show what the program has put into them by now; tensors among them are inputs of the graph."""
+    check(sharing(1, torch.ones(2)), torch.ones(2), expect_recompiles=None, expect_graphs=1)
+
+
+def cell_behind_a_break(x):
+    later = opaque(x) + 1
+    seen = sorted(locals())
+    return seen, (lambda: later)()
+
+
+def test_locals_in_cells_filled_behind_a_break():
+    check(cell_behind_a_break, torch.ones(2), fullgraph=False, expect_breaks=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dis
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from types import CodeType
 from typing import Any, NamedTuple
@@ -31,10 +31,8 @@ class CodeInfo:
     __slots__ = (
         "argcount",
         "careful",
-        "cells",
         "fast",
         "first_free",
-        "locals_at",
         "names",
         "ops",
         "prefix",
@@ -74,6 +72,11 @@ class CodeInfo:
         code = self.reference()
         assert code is not None, "whoever asks runs it"
         return code
+
+    def cell_slots(self) -> Iterator[int]:
+        """The slots of variables that are shared with other functions."""
+        shared = {*self.code.co_cellvars, *self.code.co_freevars}
+        return (slot for slot, name in enumerate(self.slots) if name in shared)
 
     def handler(self, unit: int) -> Protected | None:
         """The innermost protected range that holds the instruction."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import types
 from typing import Any
@@ -48,7 +49,7 @@ def read_frame(host: Any, f: Frame, frame: Any, name: str) -> Any:
         return frame.f_globals if namespace is None else namespace.expose()
     if name != "f_locals":
         return attributes.read_native(host, f, frame, name)
-    lent = host.lend_frames(f)
+    lent = host.lend_frames(f, sys.maxsize)
     try:
         return native(f, getattr, frame, name)
     finally:

@@ -95,7 +95,14 @@ def settle_arguments(host: World, function: Any, args: list[Any], kwargs: dict[s
 
 def call_framed(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """A C function that looks at the calling frame."""
-    lent = host.lend_frames(f)
+    return call_lent(host, f, function, args, kwargs, 0)
+
+
+def call_lent(
+    host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None, cells: int = 1
+) -> Any:
+    """A C function that looks at the variables of the calling frame."""
+    lent = host.lend_frames(f, cells)
     try:
         return call_python(host, f, function, args, kwargs)
     finally:

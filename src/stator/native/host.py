@@ -6,6 +6,7 @@ import gc
 import operator
 import types
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 from stator import _frames
@@ -221,18 +222,29 @@ class Host(ImportingWorld):
             row = call_class if issubclass(kind, type) else call_object if _frames.is_heap_type(kind) else call_c_object
         return row
 
-    def lend_frames(self, f: Frame) -> list[Frame]:
-        """Let CPython's frames show the interpreter's locals."""
+    def lend_frames(self, f: Frame, cells: int = 0) -> list[Frame]:
+        """Let CPython's frames show the interpreter's locals; so many of the innermost also what outside cells hold."""
         lent, frame = [], f
         while frame is not None:
             if self.lazy:
                 frame.locals[:] = [forced(self, value) for value in frame.locals]
             lent.append(frame)
             frame = frame.outer
+        shown = [self.with_cells(frame) for frame in lent[:cells]]
         self.settle_all()
-        for frame in lent:
-            frame.put(frame.locals, [])
+        for frame, values in zip_longest(lent, shown):
+            frame.put(values or frame.locals, [])
         return lent
+
+    def with_cells(self, f: Frame) -> list[Any]:
+        """The variables of a frame, where cells made before the capture hold what they hold by now."""
+        values = list(f.locals)
+        for slot in f.info.cell_slots():
+            cell = values[slot]
+            if type(cell) is types.CellType and id(cell) not in self.inside_cells:
+                value = forced(self, self.outside_cell(f, cell, slot)[3])
+                values[slot] = types.CellType() if value is UNBOUND else types.CellType(value)
+        return values
 
 
 def frame_below_native() -> Any:

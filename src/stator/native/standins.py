@@ -22,7 +22,7 @@ from stator.code.finishing import initialize, is_made, refuse_result
 from stator.eval.methods import setter
 from stator.frame import RAISED, Frame, native, throw
 from stator.guards.check import IS
-from stator.native.callers import call_framed, call_python
+from stator.native.callers import call_framed, call_lent, call_python
 from stator.native.host import Host
 from stator.native.rows import OVERRIDES, method_standin, passes_on, standin
 from stator.world import attributes
@@ -122,7 +122,7 @@ def stand_globals(host: Host, f: Frame, function: Any, args: list[Any], kwargs: 
 def stand_locals(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if f.names is not None and f.names is f.globals:
         return stand_globals(host, f, function, args, kwargs)
-    return call_framed(host, f, function, args, kwargs)
+    return call_lent(host, f, function, args, kwargs)
 
 
 @standin(vars)
@@ -148,7 +148,7 @@ def stand_dir(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any)
         if record is not None and record.inner is record.obj and not isinstance(args[0], type):
             expose_names(host, record)
         return call_python(host, f, function, args, kwargs)
-    return call_framed(host, f, function, args, kwargs)
+    return call_lent(host, f, function, args, kwargs)
 
 
 @standin(exec, eval)
