@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import re
-import sysconfig
 import weakref
 from collections.abc import Callable
 from functools import partial
 from types import CodeType
 from typing import Any
 
-import torch
-
 from stator.code.decode import units
-
-# Code of torch and of the standard library is not compiled by itself, only as part of the user's; nor is that of
-# packages that compute without tensors.
-_STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
-_NOT_STDLIB = (os.path.join(_STDLIB, "site-packages"), os.path.join(_STDLIB, "dist-packages"))
-_FOREIGN = (os.path.dirname(torch.__file__) + os.sep, "<frozen ", "<stator ", "<eval_with_key>")
+from stator.runtime.libraries import is_foreign
 
 # A function without any of these instructions computes nothing with tensors.
 _WORK = frozenset({
@@ -27,22 +17,11 @@ _WORK = frozenset({
     "UNARY_INVERT",
 })  # fmt: skip
 
-# Packages whose Python code does not compute with tensors.
-_NO_TENSORS = re.compile(
-    r"[/\\](site|dist)-packages[/\\](numpy|scipy|pandas|PIL|cv2|skimage|sklearn|matplotlib|networkx|sympy|tqdm|yaml)[/\\]"
-)
-
 
 def is_generated(code: CodeType) -> bool:
     """Methods that `dataclass` and `namedtuple` write, also for torch itself: they move values."""
     named = code.co_name == "<lambda>" and code.co_varnames[:1] == ("_cls",)
     return code.co_filename == "<string>" and (named or code.co_qualname.startswith("__create_fn__.<locals>."))
-
-
-def is_foreign(filename: str) -> bool:
-    if filename.startswith(_STDLIB) and not filename.startswith(_NOT_STDLIB):
-        return True
-    return filename.startswith(_FOREIGN) or _NO_TENSORS.search(filename) is not None
 
 
 def may_work(code: CodeType) -> bool:

@@ -17,6 +17,7 @@ from stator.code.finishing import FINISHES
 from stator.code.resume import Exits, Layout
 from stator.errors import InternalError
 from stator.eval.machine import Place, Snapshot, code_info
+from stator.runtime.libraries import is_left_whole
 
 
 class Origin(NamedTuple):
@@ -332,12 +333,17 @@ def break_place(places: Sequence[Place]) -> Place | None:
         if not place.direct or not place.code.co_flags & OPTIMIZED:
             break
         direct.append(place)
-    for place in reversed(direct[:MOST_FRAMES]):
+    for place in reversed(direct[: min(MOST_FRAMES, len(places) - left_whole(places))]):
         known = resumed_from(place.code)
         code, unit = (place.code, place.unit) if known is None else (known.code, place.unit - known.prefix)
         if unit >= 0 and resume.can_run_alone(code, unit):
             return place
     return None
+
+
+def left_whole(places: Sequence[Place]) -> int:
+    """How many of the innermost frames belong to calls of libraries that are not gone on inside of."""
+    return next((i for i, place in enumerate(places) if not is_left_whole(place.code.co_filename)), 0)
 
 
 MOST_FRAMES = 24  # that go on behind one break: under deep recursion each break would carry more of them than the last

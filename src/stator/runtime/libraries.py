@@ -1,0 +1,56 @@
+"""Libraries by what their code does: which files hold no tensor work of their own, and which are left as a whole."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import sysconfig
+
+import torch
+
+_STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
+_NOT_STDLIB = (os.path.join(_STDLIB, "site-packages"), os.path.join(_STDLIB, "dist-packages"))
+_FROZEN = "<frozen "
+_FOREIGN = (os.path.dirname(torch.__file__) + os.sep, _FROZEN, "<stator ", "<eval_with_key>")
+
+# Packages whose Python code does not compute with tensors.
+_NO_TENSORS = (
+    "numpy", "scipy", "pandas", "PIL", "cv2", "skimage", "sklearn", "matplotlib", "networkx", "sympy", "tqdm", "yaml",
+    "requests", "wandb", "tensorboard",
+)  # fmt: skip
+
+# Modules of the standard library that deal with files, processes, threads and the network: where one call breaks inside
+# of them, the next one soon does.
+_WORLDLY = frozenset({
+    "bz2", "concurrent", "configparser", "csv", "dbm", "ftplib", "genericpath", "getpass", "glob", "gzip", "http",
+    "linecache", "locale", "logging", "lzma", "multiprocessing", "os", "pathlib", "platform", "posixpath", "queue",
+    "selectors", "shelve", "shutil", "signal", "smtplib", "socket", "socketserver", "sqlite3", "ssl", "subprocess",
+    "tarfile", "tempfile", "threading", "tokenize", "urllib", "webbrowser", "zipfile",
+})  # fmt: skip
+
+
+def is_standard(filename: str) -> bool:
+    return filename.startswith(_STDLIB) and not filename.startswith(_NOT_STDLIB)
+
+
+@functools.lru_cache(4096)
+def has_no_tensors(filename: str) -> bool:
+    """Whether a file, of which code is running, is part of one of those packages."""
+    homes = (getattr(sys.modules.get(name), "__file__", None) for name in _NO_TENSORS)
+    return any(home is not None and filename.startswith(os.path.dirname(home) + os.sep) for home in homes)
+
+
+def is_foreign(filename: str) -> bool:
+    """Whether functions of a file are not compiled by themselves, only as part of the user's."""
+    return is_standard(filename) or filename.startswith(_FOREIGN) or has_no_tensors(filename)
+
+
+@functools.lru_cache(4096)
+def is_left_whole(filename: str) -> bool:
+    """Whether a break inside of a call of that file's functions is at the call."""
+    if filename.startswith(_FROZEN):
+        return filename.removeprefix(_FROZEN).rstrip(">") in _WORLDLY
+    if is_standard(filename):
+        return filename.removeprefix(_STDLIB).partition(os.sep)[0].removesuffix(".py") in _WORLDLY
+    return has_no_tensors(filename)

@@ -1,0 +1,68 @@
+"""Calls of libraries that deal with the world around: one break for each call, however much happens inside."""
+
+from __future__ import annotations
+
+import collections
+import pathlib
+import queue
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+import torch
+
+from stator.runtime.libraries import is_left_whole
+from tests.harness import check
+
+QUEUE: queue.Queue[Any] = queue.Queue()
+CONDITION = threading.Condition()
+
+
+def process(x: torch.Tensor) -> Any:
+    out = subprocess.run([sys.executable, "-S", "-c", "print(7)"], capture_output=True, text=True, check=True).stdout
+    return x * 2, out
+
+
+def missing_program(x: torch.Tensor) -> Any:
+    try:
+        subprocess.run([pathlib.Path("missing") / "program"], check=True)
+    except FileNotFoundError as error:
+        return x * 2, str(error)
+
+
+def thread(x: torch.Tensor) -> Any:
+    seen: list[int] = []
+    worker = threading.Thread(target=seen.append, args=(1,))
+    worker.start()
+    worker.join()
+    return x * 2, seen
+
+
+def through_a_queue(x: torch.Tensor) -> Any:
+    QUEUE.put(x * 2)
+    return QUEUE.get() + QUEUE.qsize()
+
+
+def condition(x: torch.Tensor) -> Any:
+    with CONDITION:
+        y = x * 2
+        CONDITION.notify_all()
+    return y + 1
+
+
+@pytest.mark.parametrize(
+    ("program", "breaks"),
+    [(process, 1), (missing_program, 1), (thread, 2), (through_a_queue, 2), (condition, 3)],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_one_break_for_each_call(program: Any, breaks: int) -> None:
+    vary = [(torch.ones(3) * i,) for i in range(1, 4)]
+    check(program, vary=vary[:1], fullgraph=False, expect_breaks=breaks)
+    check(program, vary=vary, fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+def test_only_such_libraries_are_left_whole() -> None:
+    assert is_left_whole(subprocess.__file__) and is_left_whole("<frozen genericpath>")
+    assert not is_left_whole(collections.__file__) and not is_left_whole("<frozen abc>") and not is_left_whole(__file__)
