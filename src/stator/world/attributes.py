@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 RAW_READ, RAW_WRITE = _frames.original_getattr, _frames.original_setattr
 Function, Method = types.FunctionType, types.MethodType
+BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
 C_DATA = (types.GetSetDescriptorType, types.MemberDescriptorType)
 Reader = Callable[["World", Frame, Any, str], Any]
 
@@ -102,7 +103,16 @@ def read_data_descriptor(world: World, f: Frame, obj: Any, name: str, descriptor
         if record is not None and record.obj is obj:
             return read_slot(world, f, record, name, descriptor)
         return native(f, _frames.descr_get, descriptor, obj, type(obj))
-    return read_descriptor(f, class_value(world, type(obj), name, descriptor), obj)
+    entered = class_value(world, type(obj), name, descriptor)
+    record = world.records.get(id(obj))
+    if record is None or record.inner is not obj or not is_native_getter(type(descriptor)):
+        return read_descriptor(f, entered, obj)
+    return world.enter(native(f, _frames.descr_get, entered, obj, type(obj)), record.path.get(name))
+
+
+def is_native_getter(cls: type) -> bool:
+    """Whether C code reads what descriptors of this class give, a field of a structure for example."""
+    return not any(_frames.is_heap_type(base) for base in type.__dict__["__mro__"].__get__(cls))
 
 
 def read_descriptor(f: Frame, descriptor: Any, obj: Any) -> Any:
@@ -301,7 +311,7 @@ def read_native(world: World, f: Frame, obj: Any, name: str) -> Any:
         return value
     if isinstance(value, types.BuiltinFunctionType):
         world.notice_builtin(value)
-    if type(value) in world.harmless:
+    if type(value) in BOUND and value.__self__ is obj:
         return value
     if type(value) is Method and value.__self__ is obj and is_fixed(type(obj), name, value.__func__):
         return value

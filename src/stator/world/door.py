@@ -375,6 +375,13 @@ def enter_partial(world: World, obj: Any, path: Path) -> Any:
     return world.register_shadow(obj, path, inner)
 
 
+def enter_namespace(world: World, obj: Any, path: Path) -> Any:
+    inner = types.SimpleNamespace()
+    shadow(world, obj, path, inner)
+    copy_attributes(world, obj, path, inner)
+    return inner
+
+
 def enter_super(world: World, obj: Any, path: Path) -> Any:
     """`super()` that a variable keeps: another one for the same class and object."""
     world.guards.add(path, TYPE_IS, super, world.origin())
@@ -498,6 +505,7 @@ IMPORTERS: dict[int, Importer] = by_identity(
         types.MethodWrapperType: enter_builtin,
         types.ModuleType: enter_module,
         types.CellType: enter_cell,
+        types.SimpleNamespace: enter_namespace,
         types.CodeType: singleton,
         types.MappingProxyType: enter_proxy,
         functools.partial: enter_partial,

@@ -28,16 +28,11 @@ from stator.world.record import Namespace, Record, ShadowedNamespace
 from stator.world.types import TypeInfo
 
 OWN_FOLDER = os.path.dirname(_frames.__file__) + os.sep
-HARMLESS = {
-    int, float, complex, str, bytes, bool, type(None), types.BuiltinFunctionType, types.MethodWrapperType,
-    types.WrapperDescriptorType, types.MethodDescriptorType,
-}  # fmt: skip
 
 
 class World:
     """Records, namespaces, types and cells of one capture."""
 
-    harmless = HARMLESS
     bookkeeping = "torch._dynamo.mutation_guard"  # counts modules for another compiler; no part of any program
 
     def __init__(self) -> None:
