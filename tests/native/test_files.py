@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
+import warnings
 from pathlib import Path
 
 import pytest
@@ -42,3 +45,19 @@ def test_writing_is_not_captured(tmp_path: Path, mode: str) -> None:
         stator.compile(f, backend="eager", fullgraph=True)(torch.zeros(1))
     assert caught.value.break_id == "native-effect"
     assert not os.path.exists(name)  # noqa: PTH110
+
+
+def test_files_of_abandoned_captures_are_closed(tmp_path: Path) -> None:
+    name = str(tmp_path / "numbers.txt")
+    Path(name).write_text("1\n2\n")
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(open(name, "rb"))  # noqa: PTH123, SIM115
+            return x + file.fileno() * 0 + len(file.read())
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        assert stator.compile(f, backend="eager")(torch.zeros(1)) == 4
+        gc.collect()
+    assert not [row for row in seen if row.category is ResourceWarning]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import Any
 
 import torch
@@ -141,3 +142,17 @@ def test_order_of_sets_after_random_changes(monkeypatch) -> None:
         for _ in range(3):
             assert compiled(ours) == program(theirs)
             assert list(ours.x) == list(theirs.x)
+
+
+def test_keywords_of_an_outside_partial() -> None:
+    """They are the partial's own, and changes of them last."""
+    part = partial(torch.mul, other=2.0)
+
+    def program(x):
+        part.keywords["other"] += 1.0
+        return part(x), part.keywords
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    for scale in (3.0, 4.0):
+        product, keywords = compiled(torch.ones(1))
+        assert product == scale and keywords is part.keywords and keywords == {"other": scale}

@@ -6,6 +6,7 @@ import io
 import operator
 import os
 import stat
+import weakref
 from typing import Any
 
 from stator.frame import Frame
@@ -31,7 +32,9 @@ def stand_open(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any
         raise host.refuse("native-effect", f"open({file!r}, {mode!r})", function="open")
     if not guard_file(host, str(file)):
         raise host.refuse("native-impure", f"open({file!r}): not a regular file", function="open")
-    return call_python(host, f, function, args, kwargs)
+    opened = call_python(host, f, function, args, kwargs)
+    host.opened.append(weakref.ref(opened))
+    return opened
 
 
 def guard_file(host: Host, name: str) -> bool:

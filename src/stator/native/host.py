@@ -54,12 +54,16 @@ class Host(ImportingWorld):
         self.addresses: set[int] = set()  # of objects that it made, which it asked for
         self.addresses_break = False  # asking for one is a break
         self.watched_functions: list[Any] = []
+        self.opened: list[Any] = []  # weak references to files
         self.checked_classes: dict[int, type] = {}
         self.displaying = False  # C is rendering a traceback
 
     def close(self) -> None:
         while self.watched_functions:
             _frames.unwatch_function(self.watched_functions.pop())
+        while self.opened:
+            if (file := self.opened.pop()()) is not None:
+                file.close()  # only an abandoned capture has one: a break is in front of it
         super().close()
 
     def defer(self, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> None:
