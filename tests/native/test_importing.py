@@ -132,3 +132,24 @@ def test_after_a_look_for_it(program: Callable[..., Any]) -> None:
     sys.modules.pop(NAME)
     with pytest.raises(stator.Unsupported, match="after a look"):
         stator.compile(program, backend="eager", fullgraph=True)(x)
+
+
+def everything_of_a_module(x: Any) -> Any:
+    return x + len(__import__("encodings.latin_1", fromlist=["*"]).__name__), NAME in sys.modules
+
+
+def everything_of_a_package(x: Any) -> Any:
+    return x + len(__import__("json", fromlist=["*", "decoder"]).__all__), NAME in sys.modules
+
+
+@pytest.mark.parametrize("program", [everything_of_a_module, everything_of_a_package])
+def test_everything_of_what_is_loaded(program: Callable[..., Any]) -> None:
+    """Nothing is loaded, so a look at which modules there are does not matter."""
+    sys.modules.pop(NAME, None)
+
+    def looks_first(x: Any) -> Any:
+        return NAME in sys.modules, program(x)
+
+    x = torch.arange(3.0)
+    compiled = stator.compile(looks_first, backend="eager", fullgraph=True)
+    assert [str(compiled(x)) for _ in range(2)] == [str(looks_first(x))] * 2

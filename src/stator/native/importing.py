@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import codecs
 import operator
 import sys
 from typing import Any
@@ -14,6 +15,10 @@ from stator.guards.check import KEYS, LEN, NO_KEY
 from stator.world.hollow import ABSENT
 from stator.world.world import World
 
+# Codecs are modules that Python loads when it is first asked for them, also behind a look at sys.modules.
+for _codec in ("ascii", "latin-1", "raw-unicode-escape", "unicode-escape", "utf-7", "utf-16", "utf-32", "utf-8-sig"):
+    codecs.lookup(_codec)
+
 
 def would_load(f: Frame, name: str, fromlist: Any, level: int) -> bool:
     """Whether an import loads anything."""
@@ -22,8 +27,13 @@ def would_load(f: Frame, name: str, fromlist: Any, level: int) -> bool:
         parts = package.split(".")
         name = ".".join([*parts[: len(parts) - level + 1], *([name] if name else [])])
     module = sys.modules.get(name)
+    if module is None or not hasattr(module, "__path__"):  # only packages have parts that are loaded
+        return module is None
     names = [part for part in fromlist or () if type(part) is str]
-    return module is None or any(not hasattr(module, part) and f"{name}.{part}" not in sys.modules for part in names)
+    if "*" in names:
+        names += getattr(module, "__all__", ())
+        names.remove("*")
+    return any(not hasattr(module, part) and f"{name}.{part}" not in sys.modules for part in names)
 
 
 class ImportingWorld(World):
