@@ -302,3 +302,45 @@ def test_generated_methods_are_not_compiled_below_a_break() -> None:
     methods = [Row.__init__, Row.__eq__, collections.namedtuple("Pair", ["left", "right"]).__new__]
     assert not any(may_work(method.__code__) for method in methods)  # type: ignore[attr-defined]
     assert may_work(test_generated_methods_are_not_compiled_below_a_break.__code__)
+
+
+def broken(x: Any) -> Any:
+    y = x + 1
+    stator.graph_break()
+    return y * 2
+
+
+def listed(x: Any) -> Any:
+    return torch.stack([broken(x * i) for i in range(5)]).sum(0)
+
+
+def looped(x: Any) -> Any:
+    found = []
+    for i in range(5):
+        x = x * i
+        stator.graph_break()
+        found.append(x + 1)
+    return found
+
+
+def numbered(x: Any) -> Any:
+    for i, factor in enumerate([x, x + 1, x + 2, x + 3]):
+        x = x * i + factor
+        stator.graph_break()
+        x = x + 1
+    return x
+
+
+def chosen_by_number(x: Any) -> Any:
+    for i in range(4):
+        x = [torch.sin, torch.cos, torch.tanh, torch.exp][i](x)
+        stator.graph_break()
+        x = x + 1
+    return x
+
+
+@pytest.mark.parametrize(("program", "most"), [(listed, 3), (looped, 3), (numbered, 3), (chosen_by_number, 5)])
+def test_numbers_of_rounds_vary_at_once(program: Any, most: int) -> None:
+    """The first round, all others, and what comes after the loop."""
+    made, _ = graphs(lambda: program, CALLS[:3])
+    assert made <= most

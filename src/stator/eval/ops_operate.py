@@ -107,6 +107,8 @@ def jump(f: Frame, target: int) -> int:
 
 @op("POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
 def pop_jump_if_false(f: Frame, target: int) -> int | None:
+    if type(f.stack[-1]) in f.world.conditions and (joined := f.world.chosen(f, f.stack[-1])) is not None:
+        return joined
     answer = truth(f, f.stack[-1])
     del f.stack[-1]
     return None if answer else target
@@ -114,6 +116,8 @@ def pop_jump_if_false(f: Frame, target: int) -> int | None:
 
 @op("POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
 def pop_jump_if_true(f: Frame, target: int) -> int | None:
+    if type(f.stack[-1]) in f.world.conditions and (joined := f.world.chosen(f, f.stack[-1])) is not None:
+        return joined
     answer = truth(f, f.stack[-1])
     del f.stack[-1]
     return target if answer else None

@@ -124,6 +124,37 @@ def delete_subscr(f: Frame, arg: Any) -> Any:
     return None
 
 
+@careful("LIST_APPEND")
+def list_append(f: Frame, depth: int) -> Any:
+    return added(f, depth, "append")
+
+
+@careful("SET_ADD")
+def set_add(f: Frame, depth: int) -> Any:
+    return added(f, depth, "add")
+
+
+def added(f: Frame, depth: int, method: str) -> Any:
+    """A comprehension that a break came into: what it has made so far is not looked at."""
+    value = f.world.settled(f.stack[-1])
+    hollow = f.world.hollow.get(id(f.stack[-1 - depth]))
+    if hollow is None or hollow.call(f, method, [value]) is DECLINED:
+        return DECLINED
+    f.stack.pop()
+    return None
+
+
+@careful("MAP_ADD")
+def map_add(f: Frame, depth: int) -> Any:
+    key, value = f.stack[-2:]
+    f.world.settled(value)
+    hollow = f.world.hollow.get(id(f.stack[-2 - depth]))
+    if hollow is None or hollow.put(f, key, value) is DECLINED:
+        return DECLINED
+    del f.stack[-2:]
+    return None
+
+
 @careful("CONTAINS_OP")
 def contains_op(f: Frame, invert: int) -> Any:
     key, container = f.stack[-2:]
@@ -169,6 +200,8 @@ def unary_not(f: Frame, arg: Any) -> None:
     "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE"
 )
 def pop_jump(f: Frame, target: int) -> Any:
+    if type(f.stack[-1]) in f.world.conditions:
+        return DECLINED
     f.stack[-1] = truth_of(f)
     return DECLINED
 

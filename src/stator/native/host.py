@@ -125,6 +125,7 @@ class Host(ImportingWorld):
     )  # callers that hand arguments on to frames as they are
     tensor_types: frozenset[type] = frozenset()
     varying_types: frozenset[type] = frozenset()  # stand-ins for numbers
+    conditions: frozenset[type] = frozenset()  # stand-ins that a branch may be about
     silent_checks: tuple[Any, ...] = ()  # functions (condition, text) that do not look at the text if all is well
     operand_types: frozenset[type] = frozenset()
     array_types: frozenset[type] = frozenset()
@@ -139,6 +140,10 @@ class Host(ImportingWorld):
 
     def truth_of(self, value: Any) -> Any:
         return bool
+
+    def chosen(self, f: Frame, value: Any) -> int | None:
+        """Where the program goes on behind a branch that need not be decided; else None."""
+        raise NotImplementedError
 
     def negated(self, value: Any) -> Any:
         """`not value` where that is no branch; else NotImplemented."""

@@ -58,6 +58,7 @@ from stator.runtime import (  # noqa: F401 - rows
     checkpointing,
     control_flow,
     drawing,
+    extremes,
     flex_attention,
     hook_handles,
     numpy_drawing,

@@ -23,6 +23,7 @@ from stator.native.host import Host
 from stator.native.rows import OVERRIDES, STANDINS
 from stator.shapes.calculations import FLOAT, INT_MATH
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, depends_on_data, whole
+from stator.shapes.guesses import is_next
 from stator.shapes.scalar import INTS, TracedBool, TracedInt, evaluated, from_data
 from stator.tensors.traced import TracedTensor
 from stator.world.door import IMPORTERS, constant, is_structure
@@ -352,7 +353,7 @@ def write_number(host: Any, f: Frame, obj: TracedInt | TracedFloat | TracedBool,
 def enter_int(world: Any, obj: int, path: Any) -> Any:
     """An int from outside: a constant, or a symbol if it was seen to change."""
     policy = world.policy
-    if (policy.learned or policy.dynamic) and policy.takes_int(path, obj):
+    if (policy.learned or policy.dynamic or is_next(path)) and policy.takes_int(path, obj):
         world.guards.add(path, TYPE_IS, int, world.origin())
         return world.symbolic_int(path, obj)
     return constant(world, obj, path)

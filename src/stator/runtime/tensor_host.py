@@ -30,6 +30,7 @@ from stator.native.warn import Registries
 from stator.runtime import asserting as asserting  # rows
 from stator.runtime import (
     assumptions,
+    choosing,
     cutting,
     entering,
     excluded,
@@ -86,6 +87,7 @@ class TensorHost(Host):
 
     tensor_types = frozenset({TracedTensor})
     varying_types = frozenset({TracedInt, TracedFloat})
+    conditions = frozenset({TracedTensor, TracedInt, TracedFloat, TracedBool})
     silent_checks = (torch._assert,)
     operand_types = frozenset({TracedTensor, TracedInt, TracedBool, TracedFloat, int, float, complex, bool, type(None)})
 
@@ -336,6 +338,9 @@ class TensorHost(Host):
             if type(value) is TracedTensor:
                 self.record(f, torch.Tensor.__bool__, (value,), None)
         return bool
+
+    def chosen(self, f: Frame, value: Any) -> int | None:
+        return choosing.chosen(self, f, value)
 
     def negated(self, value: Any) -> Any:
         """`not value` as a number that the graph gives, where only data tells; else NotImplemented."""

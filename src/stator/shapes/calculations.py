@@ -41,8 +41,14 @@ INT_MATH: dict[Any, Kind] = {
 }  # fmt: skip
 
 
+def choose(condition: Any, yes: Any, no: Any) -> Any:
+    return yes if condition else no
+
+
 def source_of(function: Any, args: list[str]) -> str:
     """Python source for a function of these operands."""
+    if function is choose:
+        return f"({args[1]} if {args[0]} else {args[2]})"
     sign = _SIGNS.get(function)
     if sign is not None:
         return f"({args[0]} {sign} {args[1]})"

@@ -80,8 +80,9 @@ class Guesses:
         return not tensor.dtype.is_floating_point or all(size == 1 or size in self.sizes for size in tensor.shape)
 
     def takes_int(self, path: Path, value: int) -> bool:
-        """An argument that is an int; 0, 1 and -1 choose rather than count."""
-        return self._is_number(path) and abs(value) > 1 and (path, "int", 0) not in self.wrong
+        """An argument that is an int (0, 1 and -1 choose rather than count), or the next one of an iterator."""
+        likely = (self._is_number(path) and abs(value) > 1) or (self.starts < MOST_STARTS and is_next(path))
+        return likely and (path, "int", 0) not in self.wrong
 
     def takes_float(self, path: Path, value: float) -> bool:
         """An argument, or what lies next to a float that changed; 0 and 1 choose rather than count."""
@@ -90,6 +91,14 @@ class Guesses:
 
     def _is_number(self, path: Path) -> bool:
         return self.numbers and self.active and path.accessor is paths.ARG
+
+
+def is_next(path: Path) -> bool:
+    """Whether an iterator gives it, or a tuple with it, and something else the next time."""
+    at: Path | None = path
+    while at is not None and at.accessor is paths.ITEM:
+        at = at.parent
+    return at is not None and at.accessor is paths.UPCOMING
 
 
 # Steps to what the caller gave.

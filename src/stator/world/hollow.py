@@ -18,6 +18,7 @@ from stator.errors import Again
 from stator.frame import Frame, native
 from stator.guards.check import EQ, HAS_ELEMENT, LEN, NO_ELEMENT, NO_KEY, NOT_EMPTY, PRESENT, TYPE_IS
 from stator.guards.constant import is_plain
+from stator.guards.path import ARG
 from stator.world.door import IDENTITY_HASHES, fill_deque, fill_list, fill_mapping, fill_set, shadow
 from stator.world.lazy import Lazy
 
@@ -467,7 +468,8 @@ def simply_keyed(keys: Iterable[Any]) -> bool:
 
 
 def hollow_list(world: World, obj: Any, path: Path) -> Hollow | None:
-    return HollowList(world, shadow(world, obj, path, [])) if wanted(world, obj, path) else None
+    carried = bool(world.carried) and path.accessor is ARG  # over a break: perhaps it grows in a loop
+    return HollowList(world, shadow(world, obj, path, [])) if carried or wanted(world, obj, path) else None
 
 
 def hollow_dict(world: World, obj: Any, path: Path) -> Hollow | None:
