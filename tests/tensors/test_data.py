@@ -101,8 +101,16 @@ def frozen_for_a_while(m: Any, x: Any) -> Any:
     return y, z, m.w * x
 
 
+def leaves_made_inside(m: Any, x: Any) -> Any:
+    """They stay leaves and parameters, and gradients of what was computed before reach them."""
+    p, frozen = torch.nn.Parameter(x.detach().clone()), torch.nn.Parameter(x.detach(), requires_grad=False)
+    before = (p * 2).sum()
+    p.data, frozen.data = x.detach() * 3, x.detach()[:2]
+    return p, frozen, before + (p * x).sum()
+
+
 PROGRAMS = [write_after, write_to_the_source, write_without_grad, twice, shared_by_parameters, part_of_another, plain,
-            made_inside, frozen_for_a_while]  # fmt: skip
+            made_inside, frozen_for_a_while, leaves_made_inside]  # fmt: skip
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

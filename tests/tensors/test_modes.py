@@ -8,6 +8,7 @@ from stator.graph.source import Source, compile_source
 from stator.tensors.modes import read_state
 from stator.tensors.recorder import Recorder
 from stator.tensors.signals import UnsupportedState
+from tests import harness
 from tests.tensors.capturing import check, record
 
 
@@ -204,3 +205,21 @@ def test_context_left_open():
             function(*arguments)
         assert torch.is_autocast_enabled("cpu")
         torch.autocast_decrement_nesting()
+
+
+def refused_outside(x, w):
+    """What torch refuses to do with tensors of inference mode is refused where the program tries."""
+    with torch.inference_mode():
+        y = x * 2
+    told = [y + w]
+    for attempt in (lambda: y * w, lambda: y.add_(1), lambda: y.requires_grad_()):
+        try:
+            told.append(attempt())
+        except RuntimeError as error:
+            told.append(str(error))
+    return told
+
+
+def test_tensors_of_inference_mode_outside_of_it():
+    x, w = torch.ones(2), torch.ones(2, requires_grad=True)
+    harness.check(refused_outside, x, w, fullgraph=False, expect_breaks=None, expect_recompiles=None)

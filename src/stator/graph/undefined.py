@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from torch import fx
 
-from stator.tensors.data import with_data
+from stator.tensors.data import set_data, with_data
 from stator.tensors.traced import Storage
 
 Reach = list[frozenset[int]]  # for each input that is a tensor: the outputs that may depend on it
 
 COMPILED = "CompiledFunctionBackward"
-MOVING = frozenset({with_data, "set_", "resize_", "resize_as_"})  # tensors live in other memory afterwards
+MOVING = frozenset({with_data, set_data, "set_", "resize_", "resize_as_"})  # tensors live in other memory afterwards
 
 
 def reach(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from stator.tensors.plan import New
 from stator.tensors.signals import UnsupportedOp
 from stator.tensors.targets import Target
 from stator.tensors.traced import TracedTensor
@@ -32,6 +33,12 @@ def with_data(tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
     return result
 
 
+def set_data(tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
+    """`tensor.data = data` itself, as a node of a graph that runs as it is."""
+    tensor.data = data
+    return tensor
+
+
 _WITH_DATA = Target(with_data, "call_function", with_data, "with_data")
 _DATA = Target(getattr, "call_function", getattr, "data")  # memory without its version
 
@@ -48,14 +55,26 @@ def replace_data(recorder: Recorder, traced: TracedTensor, value: Any) -> bool:
         return False
     if old.requires_grad and not old.leaf:
         raise UnsupportedOp("Tensor.data", "assignment to a tensor that an operation made", "tensor-metadata")
-    if old.requires_grad:
-        detached = recorder.record(_DATA, (value, "data"), {})
+    made = recorder.record(_DATA, (value, "data"), {})
+    if recorder.real(traced) is None and (old.requires_grad or traced._stands_for is not torch.Tensor):
+        traced._node = _set_data(recorder, traced, made)
+    elif old.requires_grad:
         with torch.enable_grad():
-            made = recorder.record(_WITH_DATA, (traced, detached), {})
+            traced._node = recorder.record(_WITH_DATA, (traced, made), {})._node
     else:
-        made = recorder.record(_DATA, (value, "data"), {})
-    traced._node = made._node
+        traced._node = made._node
     traced._meta = made._meta.with_autograd(old.requires_grad, old.leaf)
     traced._storage = value._storage
     traced._family = None
     return True
+
+
+def _set_data(recorder: Recorder, traced: TracedTensor, data: TracedTensor) -> Any:
+    """A leaf that the graph makes stays this very tensor: what was computed from it before leads to it as well."""
+    if recorder.traces or recorder.sub is not None:
+        raise UnsupportedOp("Tensor.data", "assignment to a leaf that the graph makes", "tensor-metadata")
+    node = recorder.nodes.add("call_function", set_data, (traced._node, data._node), {}, "set_data")
+    node.meta.value = New(data._meta.with_autograd(traced._meta.requires_grad, True))
+    recorder.kept.add(node)
+    recorder.readings.homes[node] = data._storage
+    return node

@@ -93,6 +93,13 @@ def _is_real(value: object) -> bool:
     return isinstance(value, torch.Tensor) and type(value) is not TracedTensor
 
 
+def _fails_outside(plan: Plan, state: State, tensors: list[TracedTensor]) -> bool:
+    """Whether torch may refuse to write to a tensor of inference mode, or to save it for backward."""
+    if any(tensors[index]._meta.inference for index in plan.mutated):
+        return True
+    return state.grad and any(traced._meta.requires_grad for traced in tensors)
+
+
 def _is_symbolic(key: Any) -> bool:
     """Whether symbolic numbers are in a key of the memo."""
     kind = type(key)
@@ -505,6 +512,8 @@ class Recorder:
         for traced in tensors:
             if traced._recorder is not self:
                 raise UnsupportedOp(describe(target.func), "a traced tensor of another capture", "tensor-escaped")
+            if traced._meta.inference and not state.inference and _fails_outside(plan, state, tensors):
+                raise UnsupportedOp(describe(target.func), "a tensor of inference mode outside it", "tensor-metadata")
         if plan.silent:
             return self._result(plan.result, None, tensors, [])
         for index in plan.mutated:
