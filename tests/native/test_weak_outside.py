@@ -147,3 +147,21 @@ def test_weak_collections_forget_what_dies() -> None:
     for fullgraph in (True, False):
         y, there = stator.compile(forgets, backend="eager", fullgraph=fullgraph)(torch.zeros(1))
         assert (y.item(), there, len(known), len(table)) == (0.0, False, 0, 0)
+
+
+def test_weak_collections_of_the_program() -> None:
+    """What forgets the dead is a function of the program as well: no guard asks for it."""
+
+    def forgets(x: torch.Tensor) -> Any:
+        key, owner = Owner(), Owner()
+        by_key: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary({key: 1, owner: 2})
+        by_name: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary({"key": key})
+        both = weakref.WeakSet([key, owner])
+        before = len(by_key), len(by_name), len(both)
+        del key
+        return x + len(by_key), before, list(by_key.values()), list(by_name), len(both)
+
+    compiled = stator.compile(forgets, backend="eager", fullgraph=True)
+    for _ in range(2):
+        assert compiled(torch.zeros(1)) == (torch.ones(1), (2, 1, 2), [2], [], 1)
+    assert stator.stats()["frames_captured"] == 1 and not stator.report.events.events("error")
