@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -22,8 +23,16 @@ class Observed:
         self.watched = watched(world, callback)
 
     def __call__(self, reference: Any) -> None:
-        if _frames.capturing() and _frames.top_frame() is not None:
-            _frames.native(self.watched, reference)
+        frame = _frames.top_frame() if _frames.capturing() else None
+        if frame is None:
+            return
+        try:
+            if _frames.native(self.watched, reference) is _frames.FAILED:
+                what = "a callback of a weak reference that raises"
+                raise frame.world.refuse("native-effect", what, function="the interpreter")
+        except Exception as error:  # stator's own; CPython would drop it
+            with contextlib.suppress(SystemExit):
+                _frames.abandon(error)
 
 
 def watched(world: World, callback: Any) -> Any:
