@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from typing import Any
 
@@ -147,3 +148,53 @@ def test_weak_collections_forget_what_dies() -> None:
     for fullgraph in (True, False):
         y, there = stator.compile(forgets, backend="eager", fullgraph=fullgraph)(torch.zeros(1))
         assert (y.item(), there, len(known), len(table)) == (0.0, False, 0, 0)
+
+
+def test_weak_collections_of_the_program() -> None:
+    """What forgets the dead is a function of the program as well: no guard asks for it."""
+
+    def forgets(x: torch.Tensor) -> Any:
+        key, owner = Owner(), Owner()
+        by_key: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary({key: 1, owner: 2})
+        by_name: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary({"key": key})
+        both = weakref.WeakSet([key, owner])
+        before = len(by_key), len(by_name), len(both)
+        del key
+        return x + len(by_key), before, list(by_key.values()), list(by_name), len(both)
+
+    compiled = stator.compile(forgets, backend="eager", fullgraph=True)
+    for _ in range(2):
+        assert compiled(torch.zeros(1)) == (torch.ones(1), (2, 1, 2), [2], [], 1)
+    assert stator.stats()["frames_captured"] == 1 and not stator.report.events.events("error")
+
+
+@pytest.mark.parametrize("kind", [weakref.WeakKeyDictionary, weakref.WeakSet])
+def test_weak_collection_behind_a_break(kind: Any) -> None:
+    """What it holds dies with the variables of the function: nobody can tell whether it is there itself by then."""
+
+    def forgets(x: torch.Tensor) -> Any:
+        known = kind()
+        stator.graph_break()
+        key = Owner()
+        known.update({key: 1})
+        return x + len(known)
+
+    compiled = stator.compile(forgets, backend="eager")
+    assert [compiled(torch.zeros(1)).item() for _ in range(2)] == [1.0, 1.0]
+
+
+def test_callback_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython says so, once per call."""
+    told: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda event: told.append(event.exc_type))
+
+    def program(x: torch.Tensor) -> Any:
+        owner = Owner()
+        reference = weakref.ref(owner, lambda _: 1 // 0)
+        del owner
+        return x + (reference() is None)
+
+    for run in (program, stator.compile(program, backend="eager")):
+        assert run(torch.zeros(1)).item() == 1.0
+        assert told == [ZeroDivisionError]
+        told.clear()

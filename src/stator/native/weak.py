@@ -20,7 +20,7 @@ def stand_reference(host: Host, f: Frame, function: Any, args: list[Any], kwargs
     if len(args) > index and args[index] is not None:
         if id(args[index - 1]) in host.records:  # those that the program made die when it lets go of them
             host.mourned[id(args[index - 1])] = args[index - 1]
-        args = [*args[:index], Observed(args[index]), *args[index + 1 :]]
+        args = [*args[:index], Observed(host, args[index]), *args[index + 1 :]]
     return call_python(host, f, function, args, kwargs)
 
 

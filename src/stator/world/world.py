@@ -45,6 +45,7 @@ class World:
         self.inside_cells: dict[int, Any] = {}
         self.plain_functions: dict[int, Any] = {}  # their frames start with nothing that comes from outside
         self.inside_functions: dict[int, Any] = {}
+        self.twins: dict[int, tuple[Any, Any]] = {}  # by address: callbacks, and what is called instead (callbacks.py)
         self.inside_types: dict[int, type] = {}
         self.inside_namespaces: dict[int, Any] = {}
         self.watched: list[type] = []
