@@ -195,6 +195,7 @@ PyObject *set_like(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 int upcoming_init(void);
 PyObject *upcoming(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *beneath(PyObject *module, PyObject *iterator);
+PyObject *plain_fold(PyObject *module, PyObject *function);
 Py_ssize_t upcoming_size(Py_ssize_t start);
 
 /* itertools.c: the same for cycle, repeat, chain and islice. */

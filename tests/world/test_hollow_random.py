@@ -29,6 +29,8 @@ LIST_STEPS = {
     "len": lambda x, a, b: len(x), "truth": lambda x, a, b: not x, "slice": lambda x, a, b: x[a:b],
     "set": lambda x, a, b: x.__setitem__(a, b), "in": lambda x, a, b: a in x, "copy": lambda x, a, b: tuple(x),
     "del": lambda x, a, b: x.__delitem__(a), "insert": lambda x, a, b: x.insert(a, b),
+    "last": lambda x, a, b: x[a:], "first": lambda x, a, b: x[:b], "sum": lambda x, a, b: sum(x),
+    "min": lambda x, a, b: min(x), "max": lambda x, a, b: max(x) / 2, "half": lambda x, a, b: x.append(a / 2),
 }  # fmt: skip
 
 
@@ -44,7 +46,32 @@ def store(x: Any, key: Any, value: Any) -> None:
     x[key] = value
 
 
+def over_keys(x: Any, a: Any, b: Any) -> Any:
+    seen = []
+    for key in x:
+        seen.append((key, x[key]))
+        if key == a:
+            break
+    return seen
+
+
+def over_items(x: Any, a: Any, b: Any) -> Any:
+    for key, value in x.items():
+        x[key] = value + 1 if key != a else b
+    return [value for value in x.values()], {key: pair for key, *pair in x.items()}  # noqa: C416
+
+
+def over_pairs(x: Any, a: Any, b: Any) -> Any:
+    found = []
+    for pair in x.items():
+        found.append(pair)
+        if pair[1] == b:
+            x[a] = b  # an error if it is new
+    return found
+
+
 DICT_STEPS = {
+    "keys": over_keys, "items": over_items, "pairs": over_pairs, "views": lambda x, a, b: (x.keys(), len(x.values())),
     "set": store, "get": lambda x, a, b: x[a], "get_or": lambda x, a, b: x.get(a, b), "in": lambda x, a, b: a in x,
     "del": lambda x, a, b: delete(x, a), "pop": lambda x, a, b: x.pop(a), "pop_or": lambda x, a, b: x.pop(a, b),
     "setdefault": lambda x, a, b: x.setdefault(a, b), "len": lambda x, a, b: len(x), "truth": lambda x, a, b: not x,
@@ -68,7 +95,7 @@ def run_steps(steps: Any, holder: Any) -> list[Any]:
     for step, a, b in steps:
         try:
             seen.append(step(holder.x, a, b))
-        except (LookupError, TypeError) as error:
+        except (LookupError, TypeError, ValueError, RuntimeError) as error:
             seen.append((type(error), str(error)))
     return seen
 

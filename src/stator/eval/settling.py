@@ -14,7 +14,8 @@ from stator.eval.careful import MOVING, places_of
 from stator.eval.opcodes import OPCODES
 from stator.eval.ops_operate import truth
 from stator.frame import RETURN, UNBOUND, Frame, Raised, native
-from stator.world.hollow import DECLINED, END, Hollow
+from stator.world.hollow import DECLINED, END, LOOPED, Hollow
+from stator.world.hollow_entries import entries, goes_on_with
 
 Serve = Callable[[Frame, Any], Any]  # a handler that answers DECLINED where the usual one must do
 
@@ -227,7 +228,13 @@ def jump_if_true_or_pop(f: Frame, target: int) -> int | None:
 
 @careful("GET_ITER")
 def get_iter(f: Frame, arg: Any) -> Any:
-    return None if is_iterator(f.world, f.stack[-1]) else DECLINED
+    if is_iterator(f.world, f.stack[-1]):
+        return None
+    made = entries(f.world.hollow.get(id(f.stack[-1])), "keys")
+    if made is DECLINED:
+        return DECLINED
+    f.stack[-1] = made
+    return None
 
 
 def is_iterator(world: Any, value: Any) -> bool:
@@ -340,6 +347,8 @@ def served_call(f: Frame, function: Any, args: list[Any]) -> Any:
         for arg in args:
             world.settled(arg)
         hollow = world.hollow.get(id(function.__self__))
+        if function.__name__ in LOOPED and goes_on_with(f, "GET_ITER") and not args:
+            return entries(hollow, function.__name__)
         return DECLINED if hollow is None else hollow.call(f, function.__name__, args)
     row = SERVED.get(id(function))
     hollow = world.hollow.get(id(args[0])) if args else None
@@ -376,7 +385,12 @@ def serve_isinstance(f: Frame, hollow: Hollow, args: list[Any]) -> Any:
     return isinstance(args[0], tuple(kinds)) if kinds and all(type(kind) is type for kind in kinds) else DECLINED
 
 
+def serve_fold(function: Any) -> Callable[[Frame, Hollow, list[Any]], Any]:
+    return lambda f, hollow, args: hollow.fold(f, function) if len(args) == 1 else DECLINED
+
+
 SERVED = {
+    **{id(function): serve_fold(function) for function in (sum, min, max)},
     id(len): serve_len,
     id(bool): serve_bool,
     id(iter): serve_iter,

@@ -339,6 +339,14 @@ def is_length(path: Path) -> bool:
     return path.accessor is PART and path.key[1] is len
 
 
+def is_summary(path: Path) -> bool:
+    """Whether it tells something about all elements of a container: their number, sum or extremes."""
+    return path.accessor is PART and (path.key[1] is len or path.key[0] in SUMMARIES)
+
+
+SUMMARIES = frozenset({"sum", "min", "max"})
+
+
 def arg(index: int) -> Path:
     """Root: the i-th value of the call, positionals first."""
     found = _ARGS.get(index)

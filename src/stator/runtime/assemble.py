@@ -99,6 +99,8 @@ class Assembly:
         record = self.host.records.get(id(obj))
         if record is not None and (record.inner is obj or record.obj is obj):
             return self.load(record.path)
+        if id(obj) in self.host.hollow:  # a loop over a hollow dict that is not at its end
+            self.host.settled(obj)
         if type(obj) is TracedTensor:
             return self.output(id(obj), obj) if obj._stands_for in PLAIN else None
         if type(obj) is int and obj in self.host.addresses:

@@ -370,7 +370,7 @@ def enter_partial(world: World, obj: Any, path: Path) -> Any:
     function = world.enter(obj.func, path.get("func"))
     args = world.enter(obj.args, path.get("args"))
     keywords = world.enter(obj.keywords, path.get("keywords"))
-    inner = functools.partial(function)
+    inner: Any = functools.partial(function)
     inner.__setstate__((function, args, keywords, None))  # these very ones: the program may look at and change them
     copy_attributes(world, obj, path, inner)
     return world.register_shadow(obj, path, inner)

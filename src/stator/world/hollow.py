@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import itertools
 import operator
+import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from stator import _entry, _frames
 from stator.errors import Again
 from stator.frame import Frame, native
-from stator.guards.check import EQ, HAS_ELEMENT, LEN, NO_ELEMENT, NO_KEY, NOT_EMPTY, PRESENT, TYPE_IS
+from stator.guards.check import EQ, HAS_ELEMENT, KEYS, LEN, NO_ELEMENT, NO_KEY, NOT_EMPTY, PRESENT, TYPE_IS
 from stator.guards.constant import is_plain
 from stator.guards.path import ARG
 from stator.world.door import IDENTITY_HASHES, fill_deque, fill_list, fill_mapping, fill_set, shadow
@@ -72,6 +74,10 @@ class Hollow:
     def length(self) -> Any:
         return DECLINED
 
+    def fold(self, f: Frame, function: Any) -> Any:
+        """`sum`, `min` or `max` of it."""
+        return DECLINED
+
     def call(self, f: Frame, name: str, args: list[Any]) -> Any:
         """A method of `methods`, called without keywords."""
         return getattr(self, f"_{name}")(f, *args) if len(args) in ARITIES[name] else DECLINED
@@ -112,6 +118,11 @@ ARITIES: dict[str, tuple[int, ...]] = {
 READY = frozenset({list, tuple, dict, set, frozenset, range, str, bytes})
 
 
+# What lists of plain numbers come to; from Python 3.12 on a sum cannot go on from a part of it without loss.
+FOLDS: dict[Any, Any] = {function: _entry.plain_fold(function) for function in (sum, min, max)}
+COMPENSATED = frozenset({sum} if sys.version_info >= (3, 12) else ())
+
+
 class HollowList(Hollow):
     """The outside list without its last `popped` items, then `added`."""
 
@@ -123,6 +134,8 @@ class HollowList(Hollow):
         self.added: list[Any] = []
 
     def item(self, f: Frame, key: Any) -> Any:
+        if type(key) is slice:
+            return self.slice(f, key)
         if type(key) is not int:
             return DECLINED
         size = list.__len__(self.obj)
@@ -135,6 +148,34 @@ class HollowList(Hollow):
         elif self.popped or key >= size:
             return DECLINED
         return self.world.light(list.__getitem__(self.obj, key), self.path.item(key))
+
+    def slice(self, f: Frame, key: Any) -> Any:
+        """The last ones or the first ones, if there are so many; as they are all if there are fewer of the last."""
+        size = list.__len__(self.obj) - self.popped
+        if key.step is not None or not {type(key.start), type(key.stop)} <= {int, NoneType}:
+            return DECLINED
+        if key.stop is None and key.start is not None and key.start < 0:
+            numbers = range(max(key.start, -size - len(self.added)), 0)
+            if len(numbers) < -key.start:
+                self.guard(LEN, size + self.popped)
+        elif not key.start and key.stop is not None and 0 <= key.stop <= size:
+            numbers = range(key.stop)
+        else:
+            return DECLINED
+        found = [self.item(f, number) for number in numbers]
+        if any(value is DECLINED for value in found):
+            return DECLINED
+        return [self.world.settled(value) for value in found]
+
+    def fold(self, f: Frame, function: Any) -> Any:
+        if self.popped or (self.added and function in COMPENSATED):
+            return DECLINED
+        folded = FOLDS[function]
+        before = folded(self.obj)
+        if before is None:
+            return DECLINED
+        value = self.world.enter(before, self.path.part(function.__name__, folded))
+        return self.world.call(f, function, [[value, *self.added]], None) if self.added else value
 
     def add_in_place(self, f: Frame, values: Any) -> Any:
         return self._extend(f, values) if type(values) in (list, tuple) else DECLINED
@@ -218,8 +259,34 @@ class Keyed(Hollow):
         self.removed = True
 
 
+LOOPED = frozenset({"keys", "values", "items"})  # methods whose results a loop goes over: `hollow_entries`
+
+
 class HollowDict(Keyed):
-    methods = frozenset({"get", "setdefault", "pop", "update"})
+    methods = frozenset({"get", "setdefault", "pop", "update"}) | LOOPED
+
+    def __init__(self, world: World, record: Record) -> None:
+        super().__init__(world, record)
+        self.gone_over = False
+
+    def lasting_keys(self) -> list[Any] | None:
+        """All keys, guarded, for a loop over them; None if they are not those of the outside dict or not simple."""
+        keys = list(dict.keys(self.obj))
+        if self.removed or not all(map(is_simple, keys)) or not self.now.keys() <= self.obj.keys():
+            return None
+        self.guard(KEYS, tuple(keys))
+        self.gone_over = True
+        return keys
+
+    def note(self, method: str, key: Any, *value: Any) -> None:
+        if self.gone_over and not dict.__contains__(self.obj, key):
+            raise Again(self.path)
+        super().note(method, key, *value)
+
+    def erase(self, method: str, key: Any) -> None:
+        if self.gone_over:
+            raise Again(self.path)
+        super().erase(method, key)
 
     def had(self, key: Any) -> bool:
         if dict.__contains__(self.obj, key):
@@ -277,6 +344,8 @@ class HollowDict(Keyed):
         return None
 
     def call(self, f: Frame, name: str, args: list[Any]) -> Any:
+        if name in LOOPED:
+            return DECLINED
         return self.pop(f, args) if name == "pop" else super().call(f, name, args)
 
     def pop(self, f: Frame, args: list[Any]) -> Any:
