@@ -119,7 +119,7 @@ def averaged() -> Any:
 @pytest.mark.parametrize(
     ("make", "most", "each"),
     [
-        (printed_value, 2, 2),
+        (printed_value, 1, 1),
         (printed_average, 4, 1),
         (chosen, 2, 1),
         (collected, 4, 1),

@@ -41,7 +41,9 @@ def build_slice(f: Frame, count: int) -> None:
 
 @op("BUILD_STRING")
 def build_string(f: Frame, count: int) -> None:
-    f.stack.append("".join(take(f, count)))
+    parts = take(f, count)
+    plain = f.world.texts.isdisjoint(map(type, parts))
+    f.stack.append("".join(parts) if plain else f.world.joined(parts))
 
 
 @op("LIST_APPEND")
@@ -95,7 +97,14 @@ micro("MATCH_CLASS", lambda n: 3, lambda n: 1)
 
 @op("FORMAT_VALUE")
 def format_value(f: Frame, arg: int) -> Any:
-    """Numbers that vary need not be known in a text that nobody looks at."""
+    """Numbers that vary need not be known in a text that nobody looks at, or not before the graph has run."""
+    spec = f.stack[-1] if arg & 4 else ""
+    value = f.stack[-2] if arg & 4 else f.stack[-1]
+    if type(value) in f.world.formattable:
+        text = f.world.formatted(value, arg & 3, spec)
+        if text is not NotImplemented:
+            f.stack[-2 if arg & 4 else -1 :] = [text]
+            return None
     if not arg & 4 and type(f.stack[-1]) in f.world.varying_types:
         between = message_call(f.info, f.lasti)
         if between is not None and len(f.stack) > between + 2:

@@ -126,6 +126,8 @@ class Host(ImportingWorld):
     tensor_types: frozenset[type] = frozenset()
     varying_types: frozenset[type] = frozenset()  # stand-ins for numbers
     conditions: frozenset[type] = frozenset()  # stand-ins that a branch may be about
+    formattable: frozenset[type] = frozenset()  # stand-ins that a text may be made of
+    texts: frozenset[type] = frozenset()  # stand-ins for texts
     silent_checks: tuple[Any, ...] = ()  # functions (condition, text) that do not look at the text if all is well
     operand_types: frozenset[type] = frozenset()
     array_types: frozenset[type] = frozenset()
@@ -143,6 +145,14 @@ class Host(ImportingWorld):
 
     def chosen(self, f: Frame, value: Any) -> int | None:
         """Where the program goes on behind a branch that need not be decided; else None."""
+        raise NotImplementedError
+
+    def formatted(self, value: Any, conversion: int, spec: Any) -> Any:
+        """A stand-in as an f-string formats it; NotImplemented if it is to be formatted now."""
+        raise NotImplementedError
+
+    def joined(self, parts: list[Any]) -> Any:
+        """Texts, some of which are stand-ins, as one."""
         raise NotImplementedError
 
     def negated(self, value: Any) -> Any:

@@ -37,7 +37,8 @@ def stand_log(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any)
         return call_python(host, f, function, args, kwargs)
     frame: Any = caller_of(f, given.get("stacklevel", 1))
     values = given.get("args", ())
-    message = given["msg"] if type(given["msg"]) is str else native(f, str, given["msg"])
+    known = type(given["msg"]) is str or type(given["msg"]) in host.texts
+    message = given["msg"] if known else native(f, str, given["msg"])
     texts = tuple(host.snapshot(v) if host.is_deferred(v) or is_plain(v) else rendered(f, v) for v in values)
     place = [frame.code.co_filename, frame.object.f_lineno, frame.code.co_name]
     host.defer(handle, [logger, given["level"], message, texts, *place], None)

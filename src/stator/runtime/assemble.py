@@ -32,6 +32,7 @@ from stator.shapes.expressions import NoForm, Text, fold
 from stator.shapes.float_conditions import COMPARISONS
 from stator.shapes.floats import Reading, TracedFloat
 from stator.shapes.scalar import TracedBool, TracedInt
+from stator.shapes.texts import TracedText
 from stator.tensors.spent import spent
 from stator.tensors.subclasses import PLAIN
 from stator.tensors.traced import Storage, TracedTensor
@@ -113,10 +114,17 @@ class Assembly:
             if id(obj) not in self.floats and obj.source is not None:
                 return f"{self.resolve(obj.source)}.item()"
             return self.float(obj)
+        if type(obj) is TracedText:
+            return obj.source(self.value_source)
         cell = self.host.cells.get(id(obj))
         if cell is not None and cell[0] is obj:
             return self.load(cell[1])
         return None
+
+    def value_source(self, value: Any) -> str:
+        """Source for a value that a text is made of."""
+        found = self.resolve(value)
+        return self.literal(value) if found is None else found
 
     def output(self, key: Any, traced: Any) -> str:
         """The name of something that the graph returns; a number if it is no traced tensor."""

@@ -25,6 +25,7 @@ from stator.shapes.calculations import FLOAT, INT_MATH
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, depends_on_data, whole
 from stator.shapes.guesses import is_next
 from stator.shapes.scalar import INTS, TracedBool, TracedInt, evaluated, from_data
+from stator.shapes.texts import TracedText
 from stator.tensors.traced import TracedTensor
 from stator.world.door import IMPORTERS, constant, is_structure
 
@@ -43,6 +44,8 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
         answer = NotImplemented if row is None or kwargs else row(host, f, args)
         if answer is not NotImplemented:
             return answer
+        args = args if moves(function) else [without_text(arg) for arg in args]
+        kwargs = kwargs and {name: without_text(arg) for name, arg in kwargs.items()}
         if type(function) is types.BuiltinFunctionType and function in SURFACE and not kwargs:
             args = [arg.decay() if type(arg) in STANDS_FOR else arg for arg in args]
         elif not keeps(host, function):
@@ -69,13 +72,15 @@ def row_of(function: Any) -> Caller | None:
     kind = type(function)
     if kind is types.BuiltinFunctionType and type(function.__self__) is torch.Size and function.__name__ == "numel":
         return lambda host, f, args: math.prod(function.__self__)
+    if kind is types.BuiltinFunctionType and type(function.__self__) is str and function.__name__ in STR_METHODS:
+        return lambda host, f, args: STR_METHODS[function.__name__](function.__self__, args)
     return ROWS.get(function) if kind is types.BuiltinFunctionType or kind is type else None
 
 
 def decayed(host: Any, value: Any, seen: dict[int, Any]) -> Any:
     """A value as C code may see it: no symbolic int in it, nor in the containers and instances below."""
     kind = type(value)
-    if kind is TracedInt or kind is TracedFloat or kind is TracedBool:
+    if kind in STANDS_FOR:
         return value.decay()
     if kind in ATOMS or id(value) in seen:
         return value
@@ -144,6 +149,19 @@ def keeps(host: Any, function: Any) -> bool:
         if function.__objclass__ is object and function.__name__ in OVERRIDES:
             return True
     return bool(host.recorder.takes(function))
+
+
+def moves(function: Any) -> bool:
+    """Whether a function made in C does nothing with a text but move it."""
+    if isinstance(function, type):
+        return function in KEEPING_TYPES
+    if type(function) is not types.BuiltinFunctionType:
+        return False
+    return function is print or function is isinstance or home_of(function.__self__, function) in KEEPING_OWNERS
+
+
+def without_text(value: Any) -> Any:
+    return value.decay() if type(value) is TracedText else value
 
 
 def home_of(owner: Any, function: Any) -> type | None:
@@ -306,6 +324,7 @@ ROWS: dict[Any, Caller] = {
     **{function: listed(function) for function in (math.fsum, math.dist)},
     **{function: whole_of(function) for function in INT_MATH if type(function) is types.BuiltinFunctionType},
 }
+STR_METHODS: dict[str, Callable[[str, list[Any]], Any]] = {}  # by name, of texts that are known
 PLAIN_METACLASSES = frozenset({type, type(torch.Tensor), type(torch.nn.Parameter)})  # a number is no tensor
 STANDS_FOR: dict[type, type] = {TracedInt: int, TracedFloat: float, TracedBool: bool}
 

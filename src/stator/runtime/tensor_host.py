@@ -34,6 +34,7 @@ from stator.runtime import (
     cutting,
     entering,
     excluded,
+    formatting,
     hook_handles,
     marked,
     overriding,
@@ -51,6 +52,7 @@ from stator.shapes.floats import Floats, Reading, TracedFloat, depends_on_data, 
 from stator.shapes.policy import Policy
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.shapes.symbols import Symbols
+from stator.shapes.texts import TracedText
 from stator.tensors import values
 from stator.tensors.arrays import TracedArray, rows, tensor_of
 from stator.tensors.evaluate import evaluated
@@ -87,6 +89,8 @@ class TensorHost(Host):
 
     tensor_types = frozenset({TracedTensor})
     varying_types = frozenset({TracedInt, TracedFloat})
+    formattable = formatting.FORMATTABLE
+    texts = frozenset({TracedText})
     conditions = frozenset({TracedTensor, TracedInt, TracedFloat, TracedBool})
     silent_checks = (torch._assert,)
     operand_types = frozenset({TracedTensor, TracedInt, TracedBool, TracedFloat, int, float, complex, bool, type(None)})
@@ -307,6 +311,11 @@ class TensorHost(Host):
             return throw(f, error.with_traceback(None))
 
     def operate(self, f: Frame, function: Any, *args: Any) -> Any:
+        if TracedText in map(type, args) or (type(args[0]) is str and function in (operator.mod, operator.imod)):
+            found = formatting.operated(function, args)
+            if found is not NotImplemented:
+                return found
+            args = (args[0], *(symbolic_host.decayed(self, arg, {}) for arg in args[1:]))  # C tells types apart
         if function is operator.contains and type(args[1]) in (TracedInt, TracedFloat):
             found = symbolic_host.contained(*args)
             if found is not NotImplemented:
@@ -342,6 +351,12 @@ class TensorHost(Host):
     def chosen(self, f: Frame, value: Any) -> int | None:
         return choosing.chosen(self, f, value)
 
+    def formatted(self, value: Any, conversion: int, spec: Any) -> Any:
+        return formatting.formatted(self, value, conversion, spec)
+
+    def joined(self, parts: list[Any]) -> Any:
+        return formatting.joined(parts)
+
     def negated(self, value: Any) -> Any:
         """`not value` as a number that the graph gives, where only data tells; else NotImplemented."""
         if type(value) is TracedTensor and self.recorder.start_symbols is not None and self.recorder.sub is None:
@@ -366,7 +381,7 @@ class TensorHost(Host):
         return self.whole(value)
 
     def is_deferred(self, value: Any) -> bool:
-        return type(value) in (TracedTensor, TracedInt, TracedFloat)
+        return type(value) in (TracedTensor, TracedInt, TracedFloat, TracedText)
 
     def snapshot(self, value: Any) -> Any:
         """A tensor as it is at this moment of the program; one that shows its history must not change after it."""

@@ -1,0 +1,157 @@
+"""Formatting numbers that only data tells: the text is made when the graph has run.
+
+That is how it would come out now, so formatting must not fail for any number: it is tried on some.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from stator.native.attribute_rows import READERS, WRITERS
+from stator.runtime.symbolic_host import ROWS, STANDS_FOR, STR_METHODS, write_number
+from stator.shapes.floats import TracedFloat, depends_on_data
+from stator.shapes.scalar import TracedInt
+from stator.shapes.texts import Piece, TracedText
+from stator.tensors import values
+from stator.tensors.traced import TracedTensor
+
+CONVERSIONS = (None, str, repr, ascii)  # by the lowest bits of the argument of FORMAT_VALUE
+EXAMPLES: dict[type, tuple[Any, ...]] = {
+    TracedFloat: (1.5, -0.0, math.nan, math.inf, -1e300),
+    TracedInt: (7, 0, -1, (1 << 62) + 1, -(1 << 62)),
+    TracedText: ("text", "", "%d", "{}", "é"),
+}
+PLAIN = frozenset({str, int, float, bool, type(None)})
+TEXTS = frozenset({str, TracedText})
+
+
+def waits(value: Any) -> bool:
+    """Whether a value is known when the graph has run, and not before."""
+    kind = type(value)
+    return kind is TracedText or (kind in EXAMPLES and depends_on_data(value) and not getattr(value, "mixed", False))
+
+
+def may_follow(args: Any) -> bool:
+    """Whether a text can be made of these later: nothing else is among them, and something must wait."""
+    return all(type(arg) in PLAIN or waits(arg) for arg in args) and any(map(waits, args))
+
+
+def tried(function: Any, *args: Any) -> bool:
+    """Whether a function of these gives a text, whatever the numbers are."""
+    try:
+        for at in range(5):
+            made = function(*[EXAMPLES[type(arg)][at] if type(arg) in EXAMPLES else arg for arg in args])
+            if type(made) is not str:
+                return False
+    except (ValueError, TypeError, OverflowError, LookupError, AttributeError):
+        return False
+    return True
+
+
+def listed(args: Any) -> Iterator[Piece]:
+    """Arguments of a call as pieces of source."""
+    for arg in args:
+        yield from (repr(arg) if type(arg) in PLAIN and not is_odd(arg) else (arg,), ", ")
+
+
+def is_odd(value: Any) -> bool:
+    return type(value) is float and value - value != 0
+
+
+def formatted(host: Any, value: Any, conversion: int, spec: Any) -> Any:
+    """What FORMAT_VALUE leaves; NotImplemented if that is a constant."""
+    if type(value) is TracedTensor:
+        value = number_in(host, value) if conversion == 0 else None
+    if type(spec) is not str or not waits(value):
+        return NotImplemented
+    convert: Any = CONVERSIONS[conversion]
+    if not tried(lambda one: format(one if convert is None else convert(one), spec), value):
+        return NotImplemented
+    if type(value) is TracedText and not spec and conversion < 2:
+        return value
+    before, after = ("", "") if convert is None else (f"{convert.__name__}(", ")")
+    return TracedText(f"format({before}", (value,), f"{after}, {spec!r})")
+
+
+def number_in(host: Any, traced: TracedTensor) -> Any:
+    """The number that a tensor without dimensions is formatted as."""
+    meta, recorder = traced._meta, host.recorder
+    if traced._stands_for is not torch.Tensor or len(meta.size) or meta.dtype is torch.bool or meta.dtype.is_complex:
+        return None
+    if meta.dtype is torch.uint64 or recorder.overriding or recorder.follow() is None:
+        return None
+    return values.number_of(recorder, traced, "format")
+
+
+def joined(parts: Any, between: str = "") -> TracedText:
+    """What texts are as one; long ones grow in loops."""
+    if between:
+        return TracedText(f"{between!r}.join((", *listed(parts), "))")
+    flat = [one for part in parts for one in (part.parts if type(part) is TracedText else (part,))]
+    made = TracedText("''.join((", *listed(flat), "))")
+    made.parts = tuple(flat)
+    return made
+
+
+def operated(function: Any, args: tuple[Any, ...]) -> Any:
+    """An operator with something among its operands that waits: joins and formats wait too, others need the value."""
+    if function in (operator.add, operator.iadd) and TEXTS.issuperset(map(type, args)):
+        return joined(args)
+    if function in (operator.mod, operator.imod) and type(args[0]) is str:
+        given = args[1] if type(args[1]) is tuple else (args[1],)
+        if may_follow(given) and tried(lambda *numbers: args[0] % numbers, *given):
+            return TracedText(f"{args[0]!r} % (", *listed(given), ")")
+    if function is not operator.setitem:
+        for arg in args:
+            if type(arg) is TracedText:
+                arg.decay()
+    return NotImplemented
+
+
+# ---- calls --------------------------------------------------------------------------------------------------------
+
+
+def text_of(function: Any) -> Any:
+    def row(host: Any, f: Any, args: list[Any]) -> Any:
+        if len(args) != 1 or not waits(args[0]):
+            return NotImplemented
+        if function is str and type(args[0]) is TracedText:
+            return args[0]
+        return TracedText(f"{function.__name__}(", (args[0],), ")")
+
+    return row
+
+
+def format_of(host: Any, f: Any, args: list[Any]) -> Any:
+    if len(args) not in (1, 2) or type(args[0]) is TracedTensor:
+        return NotImplemented
+    return formatted(host, args[0], 0, args[1] if len(args) == 2 else "")
+
+
+def method_format(receiver: str, args: list[Any]) -> Any:
+    if not may_follow(args) or not tried(receiver.format, *args):
+        return NotImplemented
+    return TracedText(f"{receiver!r}.format(", *listed(args), ")")
+
+
+def method_join(receiver: str, args: list[Any]) -> Any:
+    if len(args) != 1 or type(args[0]) not in (list, tuple) or not TEXTS.issuperset(map(type, args[0])):
+        return NotImplemented
+    return joined(args[0], receiver) if TracedText in map(type, args[0]) else NotImplemented
+
+
+def read_text(host: Any, f: Any, obj: TracedText, name: str) -> Any:
+    return str if name == "__class__" else host.load_attr(f, obj.decay(), name)
+
+
+ROWS.update({str: text_of(str), repr: text_of(repr), ascii: text_of(ascii), format: format_of})
+STR_METHODS.update({"format": method_format, "join": method_join})
+STANDS_FOR[TracedText] = str
+READERS[id(TracedText)] = read_text
+WRITERS[id(TracedText)] = write_number
+FORMATTABLE = frozenset({TracedTensor, *EXAMPLES})
