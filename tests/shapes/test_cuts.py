@@ -34,6 +34,16 @@ def cut_copied(x):
     return y.view(-1, 3) + 1, y.stride()
 
 
+def at_least_one_chunk(x):
+    """The maximum is the number of chunks, as there is one at least."""
+    length = x.shape[1]
+    chunks = max(1, (length + 3) // 4)
+    y = F.pad(x, (0, 0, 0, 4 * chunks - length)).reshape(len(x), chunks, min(4, 4 * chunks), 3).cumsum(2).flatten(1, 2)
+    if 4 * chunks > length:
+        y = y[:, :length, :]
+    return y * 2
+
+
 def windows(x):
     _, height, width, _ = x.shape
     pads = (0, 0, 0, (4 - width % 4) % 4, 0, (4 - height % 4) % 4)
@@ -52,7 +62,7 @@ SIZES = ((7, 9), (8, 9), (9, 8), (12, 16), (5, 6), (4, 8), (13, 4))
 LATE = ((8, 12), (16, 4), (9, 8), (7, 5), (8, 9), (20, 12))
 
 
-@pytest.mark.parametrize("program", [cut_local, cut_copied])
+@pytest.mark.parametrize("program", [cut_local, cut_copied, at_least_one_chunk])
 @pytest.mark.parametrize("lengths", [LENGTHS, LENGTHS[2:]])
 def test_one_compilation_with_and_without_padding(program, lengths):
     calls = [(torch.randn(2 + i, length, 3),) for i, length in enumerate(lengths)]

@@ -183,3 +183,27 @@ def test_quotients():
     assert polynomial.quotient(left, polynomial.add(a, 1)) == polynomial.add(polynomial.multiply(b, 2), c)
     assert polynomial.quotient(polynomial.add(left, 1), polynomial.add(a, 1)) is None
     assert polynomial.quotient(polynomial.multiply(left, 3), polynomial.add(polynomial.multiply(a, 2), 2)) is None
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_edges_and_nodes_of_a_graph(first):
+    """Weights of edges are as many as the index tells, whichever of both numbers changes first."""
+    sizes = [(5, 7), (6, 7) if first == 0 else (5, 8), (6, 9), (3, 11), (8, 4)]
+    layer = nn.Linear(4, 4)
+
+    def program(x, edges, weight, features):
+        messages = layer(x)[edges[0]] * weight[:, None] + features.sum(1, keepdim=True)
+        return torch.zeros_like(x).index_add(0, edges[1], messages)
+
+    twice(program, [(torch.randn(n, 4), torch.randint(n, (2, e)), torch.rand(e), torch.randn(e, 3)) for n, e in sizes])
+
+
+def test_images_and_texts():
+    """The length of the texts changes first, then the number of both."""
+    embed, project = nn.Embedding(9, 4), nn.Linear(12, 4)
+
+    def program(ids, images):
+        return embed(ids).mean(1) @ project(images.flatten(1)).mT
+
+    sizes = [(4, 6), (4, 7), (5, 7), (3, 9)]
+    twice(program, [(torch.randint(9, (b, s)), torch.randn(b, 3, 2, 2)) for b, s in sizes])

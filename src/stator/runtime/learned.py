@@ -96,6 +96,7 @@ class Learned:
             if type(key) is type(value) is str and key != value:
                 self.read(path, key, value)
             self.lessons |= found
+            self.guesses.meet(path, value)
             self.guesses.note(found, key, value)
         if (profile := current()) is not None and self.lessons and self.name:
             profile.add(self.name, {_named(lesson) for lesson in self.lessons})

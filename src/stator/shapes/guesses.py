@@ -28,6 +28,9 @@ class Guesses:
         self.wrong: set[Lesson] = set()  # turned out to be constants
         self.sizes: set[int] = set()  # of tensors that changed
         self.gone: set[int] = set()  # those of them that are others now
+        self.places: set[tuple[int, int]] = set()  # dimensions of tensors that changed, and their sizes now
+        self.counts: set[int] = set()  # sizes of tensors of ints and bools among the arguments
+        self.modular = False  # weights belong to modules, so that arguments are none
         self.owners: set[Path] = set()  # of floats that changed
         self.starts = 0
 
@@ -37,11 +40,21 @@ class Guesses:
             if kind == "size":
                 self.sizes.update(size for size in before.sizes if size is not None)
                 self.sizes.update(now.shape)
+                self.places.update(enumerate(now.shape))
                 if before.sizes[dim] is not None:
                     self.gone.add(before.sizes[dim])
             elif kind == "float" and path.parent is not None:
                 self.owners.add(path.parent)
             self.active = self.active or kind in ("size", "int", "float")
+
+    def meet(self, path: Path, tensor: Any) -> None:
+        """Takes note of an argument, whether it changed or not."""
+        if not isinstance(tensor, torch.Tensor):
+            return
+        if belongs_to_module(path, tensor):
+            self.modular = True
+        elif not tensor.dtype.is_floating_point and is_given(path):
+            self.counts.update(tensor.shape)
 
     def correct(self, lessons: Iterable[Lesson]) -> None:
         """These are constants; too many of them, and there will be no more guesses."""
@@ -57,25 +70,36 @@ class Guesses:
         self.learned = frozenset()
         self.sizes.clear()
         self.gone.clear()
+        self.places.clear()
+        self.counts.clear()
         self.owners.clear()
 
     def dims(self, path: Path, tensor: torch.Tensor) -> frozenset[int]:
-        """The dimensions of a tensor that may vary: all, or those that an earlier call gave their size."""
+        """The dimensions of a tensor that may vary: all, or those that go with one of another tensor."""
         if not self.sizes:  # numbers alone do not count: code for fixed sizes is faster
             return NONE
         if belongs_to_module(path, tensor):
             return NONE
-        every = self._may_vary(path, tensor)
+        given = is_given(path) and not tensor.requires_grad
+        every = self._may_vary(path, tensor, given)
         return frozenset(
             dim
             for dim, size in enumerate(tensor.shape)
-            if size > 1 and (every or size in self.gone) and (path, "size", dim) not in self.wrong
+            if size > 1
+            and (every or size in self.gone or (given and self._goes_with_others(dim, size)))
+            and (path, "size", dim) not in self.wrong
         )
 
-    def _may_vary(self, path: Path, tensor: torch.Tensor) -> bool:
+    def _goes_with_others(self, dim: int, size: int) -> bool:
+        """Whether a dimension of data is as long as one of another argument, or is the one that counts examples."""
+        if size in self.counts or (self.modular and dim == 0):
+            return True
+        return (self.modular or dim == 0) and (dim, size) in self.places
+
+    def _may_vary(self, path: Path, tensor: torch.Tensor, given: bool) -> bool:
         if any((path, "size", dim) in self.learned for dim in range(tensor.dim())):
             return True
-        if any(step.accessor not in _GIVEN for step in path.chain()) or tensor.requires_grad:
+        if not given:
             return False
         return not tensor.dtype.is_floating_point or all(size == 1 or size in self.sizes for size in tensor.shape)
 
@@ -103,6 +127,11 @@ def is_next(path: Path) -> bool:
 
 # Steps to what the caller gave.
 _GIVEN = frozenset({paths.ARG, paths.ITEM, paths.KEY})
+
+
+def is_given(path: Path) -> bool:
+    """Whether it is the caller who gave a value."""
+    return all(step.accessor in _GIVEN for step in path.chain())
 
 
 def belongs_to_module(path: Path, tensor: torch.Tensor) -> bool:

@@ -20,6 +20,7 @@ from stator.shapes.unbacked import guess
 LARGEST_POWER = 8
 MOST_TERMS = 64  # larger products stay as they are
 _DIVIDED = ("FloorDiv", "CleanDiv", "Mod", "PythonMod")
+_CHOSEN = {"Max": operator.ge, "Min": operator.le}  # how it compares with the other one
 
 
 def _sympy() -> Any:
@@ -68,6 +69,12 @@ class Unknowns(Bounding):
         if len(expr.args) == 2 and expr.args[1].is_Integer and expr.args[1] > 0 and type(expr).__name__ in _DIVIDED:
             number, divisor = self.of(expr.args[0]), int(expr.args[1])
             return self.floor(number, divisor) if "Div" in type(expr).__name__ else self.rest(number, divisor)
+        if len(expr.args) == 2 and type(expr).__name__ in _CHOSEN:
+            first, second = map(self.of, expr.args)
+            if self.known(_CHOSEN[type(expr).__name__], first, second):
+                return first
+            if self.known(_CHOSEN[type(expr).__name__], second, first):
+                return second
         return self._add(expr)
 
     def floor(self, number: Number, divisor: int) -> Number:

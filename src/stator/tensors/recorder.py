@@ -370,7 +370,7 @@ class Recorder:
                 return None
             if target.func in INDEXING and type(args[0]) is TracedTensor and indexing.needs_data(args[1], args[0]):
                 return INDEXING[target.func](self, *args)
-        if self.traces and self.follows_data and (other := traceable(target.func, args, kwargs or {})) is not None:
+        if self.traces and (other := traceable(target.func, args, kwargs or {})) is not None:
             target = target_of(other) or target
         try:
             return self.record(target, args, kwargs or {})

@@ -109,6 +109,28 @@ def _one_hot(tensor: Any, num_classes: Any = -1) -> Any:
     return tensor.new_empty((*tensor.shape, num_classes))
 
 
+def along(tensor: Any, indices: Any, dim: int) -> tuple[Any, Any]:
+    """A tensor and indices along one of its dimensions, with the same sizes elsewhere."""
+    shapes = [(*each.shape[:dim], 1, *each.shape[dim + 1 :]) for each in (tensor, indices)]
+    common = torch.broadcast_shapes(*shapes)
+    first, second = ((*common[:dim], each.shape[dim], *common[dim + 1 :]) for each in (tensor, indices))
+    return tensor.expand(first), indices.expand(second)
+
+
+def is_along(tensor: Any, indices: Any, dim: Any) -> bool:
+    """Whether these are arguments of `take_along_dim` that fit."""
+    rank = tensor.dim()
+    fits = type(dim) is int and -rank <= dim < rank and indices.dim() == rank
+    return bool(fits and indices.dtype is torch.int64)
+
+
+def _take_along_dim(input: Any, indices: Any, dim: Any = None, **options: Any) -> Any:
+    if options or not is_along(input, indices, dim):
+        return torch.take_along_dim(input, indices, dim, **options)
+    tensor, places = along(input, indices, dim % input.dim())
+    return tensor.gather(dim, places)
+
+
 FORMS: dict[Any, Callable[..., Any]] = {
     torch.gru: _recurrent(torch.gru, 3),
     torch.rnn_tanh: _recurrent(torch.rnn_tanh, 1),
@@ -119,6 +141,8 @@ FORMS: dict[Any, Callable[..., Any]] = {
     torch.linspace: _spaced(torch.linspace),
     torch.logspace: _spaced(torch.logspace),
     F.one_hot: _one_hot,
+    torch.take_along_dim: _take_along_dim,
+    torch.Tensor.take_along_dim: _take_along_dim,
     **{
         func: _window(func)
         for func in (torch.hann_window, torch.hamming_window, torch.blackman_window, torch.bartlett_window)

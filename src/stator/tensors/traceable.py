@@ -1,4 +1,4 @@
-"""Functions that compilers cannot trace for sizes that only data tells: the same in operations that they can.
+"""Functions that compilers cannot trace for symbolic sizes, or for those that only data tells: others that they can.
 
 On real tensors each is torch's own function.
 """
@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from stator.shapes.scalar import TracedInt
 from stator.shapes.scalar_ops import is_read
-from stator.tensors.symbolic_forms import FORMS
+from stator.tensors.symbolic_forms import FORMS, along, is_along
 from stator.tensors.traced import TracedTensor
 
 
@@ -45,6 +45,14 @@ def repeat_interleave(tensor: torch.Tensor, repeats: int, dim: int) -> torch.Ten
     return torch.repeat_interleave(tensor, repeats, dim) if is_read(tensor) else torch.cat([tensor] * repeats, dim)
 
 
+def take_along_dim(input: torch.Tensor, indices: torch.Tensor, dim: int) -> torch.Tensor:
+    """What torch makes of it has the length of the dimension in it, as a number."""
+    if is_read(input):
+        return torch.take_along_dim(input, indices, dim)
+    tensor, places = along(input, indices, dim % input.dim())
+    return tensor.gather(dim, torch.where(places < 0, places + tensor.shape[dim], places))
+
+
 def _repeats_one(tensor: Any = None, repeats: Any = None, dim: Any = None, **rest: Any) -> bool:
     """Whether the one element of a dimension is repeated."""
     if type(tensor) is not TracedTensor or type(repeats) is not int or type(dim) is not int or rest or repeats < 1:
@@ -61,9 +69,18 @@ def _holds_data(value: Any) -> bool:
     return type(value) is TracedInt and value.symbols.is_unbacked(value)
 
 
+def _is_symbolic_along(input: Any = None, indices: Any = None, dim: Any = None, **rest: Any) -> bool:
+    """Whether a dimension is symbolic along which something is taken."""
+    if type(input) is not TracedTensor or type(indices) is not TracedTensor or rest:
+        return False
+    return is_along(input, indices, dim) and type(input._meta.size[dim]) is TracedInt
+
+
 def traceable(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a graph that is traced calls instead of a function; None: the function itself."""
     found = TRACEABLE.get(func)
+    if found is take_along_dim:
+        return found if _is_symbolic_along(*args, **kwargs) else None
     if found is None or not (any(map(_holds_data, args)) or any(map(_holds_data, kwargs.values()))):
         return None
     return None if found is repeat_interleave and not _repeats_one(*args, **kwargs) else found
@@ -73,3 +90,5 @@ TRACEABLE: dict[Any, Any] = {F.one_hot: one_hot, torch._C._nn.pad_sequence: pad_
 for _func, _form in TRACEABLE.items():
     FORMS[_form] = FORMS[_func]
 TRACEABLE |= dict.fromkeys((torch.repeat_interleave, torch.Tensor.repeat_interleave), repeat_interleave)
+TRACEABLE |= dict.fromkeys((torch.take_along_dim, torch.Tensor.take_along_dim), take_along_dim)
+FORMS[take_along_dim] = FORMS[torch.take_along_dim]
