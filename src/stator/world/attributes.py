@@ -97,12 +97,18 @@ def read_data_descriptor(world: World, f: Frame, obj: Any, name: str, descriptor
         if descriptor.fget is None:
             return native(f, _frames.descr_get, descriptor, obj, type(obj))
         return world.call(f, descriptor.fget, [obj], None)
-    if type(descriptor) in C_DATA:
+    if is_c_data(descriptor):
         record = world.records.get(id(obj))
         if record is not None and record.obj is obj:
             return read_slot(world, f, record, name, descriptor)
         return native(f, _frames.descr_get, descriptor, obj, type(obj))
     return read_descriptor(f, class_value(world, type(obj), name, descriptor), obj)
+
+
+def is_c_data(descriptor: Any) -> bool:
+    """Whether C keeps what a data descriptor reads and writes, also one of a kind of its own as ctypes has."""
+    kind = type(descriptor)
+    return kind in C_DATA or (kind is not property and not _frames.is_heap_type(kind))
 
 
 def read_descriptor(f: Frame, descriptor: Any, obj: Any) -> Any:
@@ -339,7 +345,7 @@ def write_generic(world: World, f: Frame, record: Any, name: str, value: Any) ->
         detail = f"assignment to {type(obj).__name__}.{name}, which was patched"
         raise world.refuse("outside-write", detail, target=name)
     if found is not UNBOUND and _frames.descriptor_kind(type(found)) & 2:
-        if type(found) in C_DATA:
+        if is_c_data(found):
             if type(found) is not types.MemberDescriptorType:
                 raise world.refuse("outside-write", f"assignment to {type(obj).__name__}.{name}", target=name)
             if value is UNBOUND:

@@ -376,6 +376,13 @@ def enter_partial(world: World, obj: Any, path: Path) -> Any:
     return world.register_shadow(obj, path, inner)
 
 
+def enter_simple_namespace(world: World, obj: Any, path: Path) -> Any:
+    inner = types.SimpleNamespace.__new__(type(obj))
+    shadow(world, obj, path, inner)
+    copy_attributes(world, obj, path, inner)
+    return inner
+
+
 def enter_super(world: World, obj: Any, path: Path) -> Any:
     """`super()` that a variable keeps: another one for the same class and object."""
     world.guards.add(path, TYPE_IS, super, world.origin())
@@ -502,6 +509,7 @@ IMPORTERS: dict[int, Importer] = by_identity(
         types.CodeType: singleton,
         types.MappingProxyType: enter_proxy,
         functools.partial: enter_partial,
+        types.SimpleNamespace: enter_simple_namespace,
         weakref.ref: enter_weakref,
         super: enter_super,
         re.Pattern: singleton,
@@ -524,6 +532,7 @@ FAMILIES: list[tuple[type, Importer]] = [
     (set, enter_set),
     (deque, enter_deque),
     (bytearray, enter_bytearray),
+    (types.SimpleNamespace, enter_simple_namespace),
     (frozenset, enter_frozenset),
     (C_RANDOM, enter_random),
     (threading.local, enter_thread_local),

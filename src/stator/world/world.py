@@ -29,8 +29,7 @@ from stator.world.types import TypeInfo
 
 OWN_FOLDER = os.path.dirname(_frames.__file__) + os.sep
 HARMLESS = {
-    int, float, complex, str, bytes, bool, type(None), types.BuiltinFunctionType, types.MethodWrapperType,
-    types.WrapperDescriptorType, types.MethodDescriptorType,
+    types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType, types.MethodDescriptorType,
 }  # fmt: skip
 
 
