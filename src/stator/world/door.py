@@ -371,7 +371,8 @@ def enter_partial(world: World, obj: Any, path: Path) -> Any:
     args = world.enter(obj.args, path.get("args"))
     keywords = world.enter(obj.keywords, path.get("keywords"))
     inner = functools.partial(function)
-    inner.__setstate__((function, args, keywords, None))  # these very ones: the program may look at and change them
+    state = (function, args, keywords, None)  # these very ones: the program may look at and change them
+    inner.__setstate__(state)  # type: ignore[attr-defined]
     copy_attributes(world, obj, path, inner)
     return world.register_shadow(obj, path, inner)
 
