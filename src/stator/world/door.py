@@ -376,8 +376,8 @@ def enter_partial(world: World, obj: Any, path: Path) -> Any:
     return world.register_shadow(obj, path, inner)
 
 
-def enter_namespace(world: World, obj: Any, path: Path) -> Any:
-    inner = types.SimpleNamespace()
+def enter_simple_namespace(world: World, obj: Any, path: Path) -> Any:
+    inner = types.SimpleNamespace.__new__(type(obj))
     shadow(world, obj, path, inner)
     copy_attributes(world, obj, path, inner)
     return inner
@@ -506,10 +506,10 @@ IMPORTERS: dict[int, Importer] = by_identity(
         types.MethodWrapperType: enter_builtin,
         types.ModuleType: enter_module,
         types.CellType: enter_cell,
-        types.SimpleNamespace: enter_namespace,
         types.CodeType: singleton,
         types.MappingProxyType: enter_proxy,
         functools.partial: enter_partial,
+        types.SimpleNamespace: enter_simple_namespace,
         weakref.ref: enter_weakref,
         super: enter_super,
         re.Pattern: singleton,
@@ -532,6 +532,7 @@ FAMILIES: list[tuple[type, Importer]] = [
     (set, enter_set),
     (deque, enter_deque),
     (bytearray, enter_bytearray),
+    (types.SimpleNamespace, enter_simple_namespace),
     (frozenset, enter_frozenset),
     (C_RANDOM, enter_random),
     (threading.local, enter_thread_local),
