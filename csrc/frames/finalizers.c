@@ -99,31 +99,25 @@ void stator_unwatch_finalizer(PyTypeObject *type) {
     }
 }
 
-/* discard_instances(addresses): objects with finalizers, all alive, that are to die without running them. */
-static PyObject *discard_instances(PyObject *module, PyObject *addresses) {
-    PyObject *address;
+/* The addresses of objects with finalizers, all alive, that are to die without running them. Keeps an exception that is
+   on its way. */
+void stator_discard_instances(PyObject *addresses) {
+    PyObject *type, *value, *traceback, *address;
     Py_ssize_t at = 0;
     Py_hash_t hash;
-    while (PySet_Check(addresses) && _PySet_NextEntry(addresses, &at, &address, &hash)) {
+    PyErr_Fetch(&type, &value, &traceback);
+    while (_PySet_NextEntry(addresses, &at, &address, &hash)) {
         PyObject *obj = PyLong_AsVoidPtr(address);
         if (PyObject_IS_GC(obj)) {
             _PyGCHead_SET_FINALIZED(_Py_AS_GC(obj));
         } else if (PySet_Add(discarded, address) < 0) {
-            return NULL;
+            PyErr_WriteUnraisable(NULL);
         }
     }
-    if (PySet_Clear(addresses) < 0) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
+    PyErr_Restore(type, value, traceback);
 }
 
-static PyMethodDef methods[] = {
-    {"discard_instances", discard_instances, METH_O, "discard_instances(addresses): they die without running __del__"},
-    {NULL},
-};
-
-int stator_finalizers_ready(PyObject *module) {
+int stator_finalizers_ready(void) {
     del_name = PyUnicode_InternFromString("__del__");
     discarded = PySet_New(NULL);
     PyTypeObject *sample = stator_sample_class("__del__");
@@ -136,5 +130,5 @@ int stator_finalizers_ready(PyObject *module) {
     PyGen_Type.tp_finalize = finalize_generator;
     PyCoro_Type.tp_finalize = finalize_generator;
     PyAsyncGen_Type.tp_finalize = finalize_generator;
-    return PyModule_AddFunctions(module, methods);
+    return 0;
 }

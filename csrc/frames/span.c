@@ -151,6 +151,7 @@ static PyObject *capture(PyObject *module, PyObject *const *args, Py_ssize_t nar
     } else if (gave_up) {
         result = stator_span_result(result);
     }
+    stator_discard_instances(args[4]); /* before anything of them dies unobserved */
     limit = stator_thread.stack_limit;
     stator_thread = saved;
     stator_thread.stack_limit = limit;

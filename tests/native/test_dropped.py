@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 import stator
 
@@ -209,3 +210,50 @@ def test_collection_is_an_effect() -> None:
         assert reference() is not None
         compiled(0)
         assert reference() is None
+
+
+class Tells:
+    def __init__(self, told: list[str]) -> None:
+        self.told = told
+        self.itself: Any = None
+
+    def __del__(self) -> None:
+        self.told.append("gone")
+
+
+TOLD: list[str] = []
+
+
+def left_in_a_cycle(x: Any) -> Any:
+    for _ in range(3):
+        one = Tells(TOLD)
+        one.itself = one
+    return x + 1
+
+
+def left_in_a_closure(x: Any) -> Any:
+    one = Tells(TOLD)
+
+    def held() -> Any:
+        return one
+
+    return x + 1
+
+
+@pytest.mark.parametrize("program", [left_in_a_cycle, left_in_a_closure])
+def test_left_behind(program: Callable[[Any], Any]) -> None:
+    """What dies later than the capture that made it: its finalizer runs in CPython, as often as in eager."""
+    threshold = gc.get_threshold()
+    found = []
+    for run in (program, stator.compile(program, backend="eager")):
+        TOLD.clear()
+        gc.set_threshold(1, 1, 1)  # also while the entry is written
+        try:
+            run(torch.ones(1))
+        finally:
+            gc.set_threshold(*threshold)
+        gc.collect()
+        found.append(list(TOLD))
+    assert found[0] == found[1] != []
+    with pytest.raises(stator.Unsupported, match="left behind"):
+        stator.compile(program, backend="eager", fullgraph=True)(torch.ones(1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import weakref
 from typing import Any
@@ -198,3 +199,59 @@ def test_callback_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:
         assert run(torch.zeros(1)).item() == 1.0
         assert told == [ZeroDivisionError]
         told.clear()
+
+
+def collects_a_cycle(x: torch.Tensor) -> Any:
+    owner: Any = Owner()
+    owner.itself = owner
+    told: list[str] = []
+    reference = weakref.ref(owner, lambda _: told.append("gone"))
+    del owner
+    gc.collect()
+    return x + (reference() is None), told
+
+
+def forgets_references(x: torch.Tensor) -> Any:
+    owner = Owner()
+    first, second = weakref.ref(owner), weakref.ref(owner, print)
+    del first
+    gc.collect()
+    found = weakref.getweakrefs(owner) == [second]
+    del second
+    gc.collect()
+    return x + found, weakref.getweakrefs(owner)
+
+
+@pytest.mark.parametrize("program", [collects_a_cycle, forgets_references])
+def test_collected(program: Any) -> None:
+    """What only weak references lead to must not be held by what goes on behind the break."""
+    compiled = stator.compile(program, backend="eager")
+    for _ in range(2):
+        assert compiled(torch.zeros(1)) == program(torch.zeros(1))
+
+
+class Counted:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+def test_dead_reference_behind_a_break() -> None:
+    """It remembers its hash, if it was asked in time."""
+
+    def program(x: torch.Tensor) -> Any:
+        owner = Counted(42)
+        one = weakref.ref(owner)
+        other = weakref.ref(owner, lambda _: None)
+        number = hash(one)
+        del owner
+        stator.graph_break()
+        try:
+            return x + number, hash(one), hash(other)
+        except TypeError as error:
+            return x + number, hash(one), str(error)
+
+    for run in (program, stator.compile(program, backend="eager")):
+        assert run(torch.zeros(1)) == (torch.tensor([42.0]), 42, "weak object has gone away")

@@ -133,6 +133,10 @@ class Emitter:
     def resolved(self, obj: object) -> bool:
         return self._resolve(obj) is not None
 
+    def builds(self, address: int) -> bool:
+        """Whether the object there is part of what was emitted."""
+        return address in self._slots
+
     def shares(self, owner: object, namespace: object) -> bool:
         if id(namespace) in self._met or self._owners.setdefault(id(namespace), owner) is not owner:
             return True

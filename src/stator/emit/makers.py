@@ -37,9 +37,25 @@ def ended_items() -> Iterator[Any]:
     return iterator
 
 
-def dead_reference() -> weakref.ref[Any]:
-    """A weak reference whose object is gone."""
-    return weakref.ref(set())
+class Hashed:
+    """Something with a given hash."""
+
+    __slots__ = ("__weakref__", "number")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+def dead_reference(number: int | None) -> weakref.ref[Any]:
+    """A weak reference whose object is gone, and which remembers its hash if there is one."""
+    obj = Hashed(number or 0)
+    reference = weakref.ref(obj)
+    if number is not None:
+        hash(reference)
+    return reference
 
 
 def replica(original: set[Any]) -> set[Any]:

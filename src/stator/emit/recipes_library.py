@@ -94,12 +94,20 @@ def build_lock(obj: Any, solid: type, heap: Heap) -> Plan:
     return Plan(piece("{0}()", Const(_thread.RLock if solid is _thread.RLock else _thread.allocate_lock)))
 
 
+def known_hash(reference: Any) -> int | None:
+    """The hash of a dead reference, if somebody asked for it in time."""
+    try:
+        return weakref.ref.__hash__(reference)
+    except TypeError:
+        return None
+
+
 def build_reference(obj: Any, solid: type, heap: Heap) -> Plan:
     referent = weakref.ref.__call__(obj)
     if referent is None:
         if type(obj) is not weakref.ref:
             raise CannotRebuild(obj, "the object it referred to is gone")
-        return Plan(piece("{0}()", Const(dead_reference)))
+        return Plan(piece("{0}({1})", Const(dead_reference), known_hash(obj)))
     callback = weakref.ref.__dict__["__callback__"].__get__(obj)
     if type(callback) is Observed:
         callback = callback.callback

@@ -131,7 +131,7 @@ class Capture:
         self.unmade: set[type] = set()  # types of objects that cannot be rebuilt
         self.machine: Machine | None = None
         self.generators: list[Any] = []  # weak references to those the program made
-        self.instances: set[int] = set()  # addresses of objects with `__del__` that it made
+        self.instances: set[int] = set()  # addresses of objects with `__del__` that it made and that live
         self.unbacked = unbacked
         learned = Learned() if learned is None else learned
         self.host = self.make_host(learned)
@@ -250,9 +250,8 @@ class Capture:
         forget_tracebacks()
 
     def discard(self) -> None:
-        """Generators and objects with finalizers that the program made end without running any code of theirs."""
+        """Generators that the program made end without running any code of theirs."""
         _frames.discard_generators(self.generators)
-        _frames.discard_instances(self.instances)
 
     def place(self) -> Place | None:
         """Where a break can be after the capture was given up."""
@@ -306,19 +305,21 @@ class Capture:
         if self.otherwise is not None and host.floats.conditions:
             start = start._replace(elsewhere=self.call.passed_on(self.otherwise()))
         try:
-            outcome(assembly.write(None, [], start), result, None)
+            draft = drafted(assembly, start, result)
             found = 0
             while host.recorder.adorned and len(assembly.outputs) > found:  # their attributes may hold further ones
                 found = len(assembly.outputs)
-                outcome(assembly.write(None, [], start), result, None)
+                draft = drafted(assembly, start, result)
             if host.recorder.leaves or host.recorder.inner_grads:
                 self.check_leaves(assembly)
-                outcome(assembly.write(None, [], start), result, None)  # again: the gradients of leaves that come out
+                draft = drafted(assembly, start, result)  # again: the gradients of leaves that come out
         except CannotRebuild as error:
             self.unmade = {type(obj) for obj in (error.obj, *error.within)} - CONTENT_TYPES
             if type(error.obj) is int:
                 self.unmade = {Address}
             raise unsupported("cannot-rebuild", str(error), type=type(error.obj).__name__) from error
+        if not all(map(draft.builds, self.instances)):
+            raise unsupported("native-effect", "something with `__del__` that is left behind", function="its end")
         arrays.check_memory(host, assembly.outputs.values())
         tensor_hooks.check(host)
         hook_handles.check(host)
@@ -400,6 +401,13 @@ def is_short_lived(obj: Any) -> bool:
 def outcome(emitter: Emitter, result: Any, going_on: GoingOn | None) -> Source:
     """The expression that the entry function returns."""
     return tail(emitter, result, going_on) if type(result) is Break else emitter.value(result)
+
+
+def drafted(assembly: Assembly, start: Rerun, result: Any) -> Emitter:
+    """The entry function as far as it can be written without its graph: what comes out of that is known then."""
+    emitter = assembly.write(None, [], start)
+    outcome(emitter, result, None)
+    return emitter
 
 
 def first_function(function: Any) -> Any:

@@ -58,6 +58,7 @@ class World:
         self.lazy = False  # whether values may be Lazy
         self.departed = ""  # the type of an object whose last variable is gone, and whose end runs code
         self.finalizable: set[int] = set()  # addresses of objects with `__del__` that the program made, still alive
+        self.refers_weakly = False  # whether the program has made weak references to objects of its own
         self.mourned: dict[int, Any] = {}  # by address: outside objects whose death calls back
         self.rounds = 0  # of loops, and frames started, since the machine last looked
         self.looks = 0  # how often it did
