@@ -30,7 +30,9 @@ void stator_mark_generator(PyObject *generator) {
 static void finalize_generator(PyObject *generator) {
     PyGenObject *gen = (PyGenObject *)generator;
     int inside = !PyGen_CheckExact(generator) || gen->gi_hooks_inited;
-    if (inside && needs_span() && gen->gi_frame_state == FRAME_SUSPENDED && !stator_skip_code(gen->gi_code)) {
+    int runs_code = gen->gi_frame_state == FRAME_SUSPENDED
+                    || (gen->gi_frame_state == FRAME_CREATED && PyCoro_CheckExact(generator)); /* warns */
+    if (inside && runs_code && needs_span() && !stator_skip_code(gen->gi_code)) {
         finalize_in_span(_PyGen_Finalize, generator);
     } else {
         _PyGen_Finalize(generator);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -257,3 +258,33 @@ def test_left_behind(program: Callable[[Any], Any]) -> None:
     assert found[0] == found[1] != []
     with pytest.raises(stator.Unsupported, match="left behind"):
         stator.compile(program, backend="eager", fullgraph=True)(torch.ones(1))
+
+
+async def waits() -> None: ...
+
+
+def drops_a_coroutine(x: Any) -> Any:
+    later: Any = waits()
+    y = x + 1
+    del later
+    return y
+
+
+def sees_the_warning(x: Any) -> Any:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        waits()
+    return x + 1, [str(each.message) for each in seen]
+
+
+@pytest.mark.parametrize("program", [drops_a_coroutine, sees_the_warning])
+def test_never_awaited(program: Callable[[Any], Any]) -> None:
+    """The end of a coroutine that was never started warns at the line of the program, in each call."""
+    found = []
+    for run in (program, stator.compile(program, backend="eager")):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            results = [run(torch.ones(1)) for _ in range(2)]
+        found.append((str(results), [(str(each.message), each.filename, each.lineno) for each in seen]))
+    assert found[0] == found[1]
+    assert "never awaited" in str(found[0])

@@ -9,10 +9,12 @@ from typing import Any
 
 from stator._frames import UNBOUND
 from stator.code.own_files import OWN_FILES
+from stator.eval.machine import replace_body
 from stator.frame import Frame, native, throw
 from stator.native.callers import call_framed
 from stator.native.host import Host
 from stator.native.rows import standin
+from stator.world.callbacks import give_up
 
 WATCHED = ("filters", "showwarning", "_showwarnmsg_impl", "_showwarnmsg")
 REGISTRY = "__warningregistry__"
@@ -124,6 +126,14 @@ def show_beyond(text: str, category: Any, above: int) -> None:
     while frame is not None and frame.f_code.co_filename.startswith(OWN_FILES):
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
     warnings.warn(text, category, level + above - 1)
+
+
+def never_awaited(f: Frame) -> None:
+    """A coroutine dies that was never started: CPython says so, with the line at which that happens."""
+    give_up(f.world.refuse("native-effect", "a coroutine that was never awaited", function="its end"))
+
+
+replace_body(warnings._warn_unawaited_coroutine.__code__, never_awaited)  # type: ignore[attr-defined]
 
 
 class Registries:

@@ -30,9 +30,14 @@ class Observed:
             if _frames.native(self.watched, reference) is _frames.FAILED:
                 what = "a callback of a weak reference that raises"
                 raise frame.world.refuse("native-effect", what, function="the interpreter")
-        except Exception as error:  # stator's own; CPython would drop it
-            with contextlib.suppress(SystemExit):
-                _frames.abandon(error)
+        except Exception as error:  # stator's own
+            give_up(error)
+
+
+def give_up(error: Exception) -> None:
+    """The capture ends with this error when native code returns, which drops what is raised where objects die."""
+    with contextlib.suppress(SystemExit):
+        _frames.abandon(error)
 
 
 def watched(world: World, callback: Any) -> Any:
