@@ -6,17 +6,29 @@ static destructor finalize_slot; /* CPython's slot for classes with __del__; cla
 static PyObject *del_name;
 static PyObject *discarded; /* set: addresses of objects to die silently whose types have no mark for that */
 
-/* Run a finalizer inside a span, also when stator's own code dropped the object. */
-static void finalize_in_span(destructor finalize, PyObject *obj) {
-    PyThreadState *ts = _PyThreadState_GET();
-    Span span;
-    stator_span_enter(ts, &span);
+/* Run a finalizer for the captured program: CPython would tell the world of what it raises, so giving up is silent. */
+static void finalize_noted(destructor finalize, PyObject *obj) {
+    Frame *ending = stator_thread.ending;
+    stator_thread.ending = stator_thread.top;
     finalize(obj);
-    stator_span_leave(ts, &span);
+    stator_thread.ending = ending;
 }
 
 static int needs_span(void) {
     return stator_thread.capturing && !stator_thread.armed && stator_thread.top && !stator_thread.abandoned;
+}
+
+/* The same, inside a span also when stator's own code dropped the object. */
+static void finalize_in_span(destructor finalize, PyObject *obj) {
+    PyThreadState *ts = _PyThreadState_GET();
+    Span span;
+    if (!needs_span()) {
+        finalize_noted(finalize, obj);
+        return;
+    }
+    stator_span_enter(ts, &span);
+    finalize_noted(finalize, obj);
+    stator_span_leave(ts, &span);
 }
 
 /* Plain generators that the captured program made bear a mark, in a field that only other kinds use; stator and torch
@@ -32,7 +44,7 @@ static void finalize_generator(PyObject *generator) {
     int inside = !PyGen_CheckExact(generator) || gen->gi_hooks_inited;
     int runs_code = gen->gi_frame_state == FRAME_SUSPENDED
                     || (gen->gi_frame_state == FRAME_CREATED && PyCoro_CheckExact(generator)); /* warns */
-    if (inside && runs_code && needs_span() && !stator_skip_code(gen->gi_code)) {
+    if (inside && runs_code && !stator_skip_code(gen->gi_code)) {
         finalize_in_span(_PyGen_Finalize, generator);
     } else {
         _PyGen_Finalize(generator);
@@ -58,11 +70,7 @@ static void finalize_instance(PyObject *obj) {
     if (take_out(discarded, obj) || (inside && (!stator_thread.top || stator_thread.abandoned))) {
         return;
     }
-    if (needs_span()) {
-        finalize_in_span(finalize_slot, obj);
-    } else {
-        finalize_slot(obj);
-    }
+    finalize_in_span(finalize_slot, obj);
 }
 
 /* tp_alloc of classes with __del__: notes what the captured program makes. */

@@ -28,6 +28,7 @@ typedef struct Thread {
     PyObject *generators; /* list of weak references to those made during this capture; borrowed */
     PyObject *instances;  /* set: addresses of objects with __del__ made during this capture, not finalized yet; borrowed */
     PyObject *abandoned;  /* stator's own exception on its way out; strong or NULL */
+    Frame *ending;              /* the frame in which an object is being finalized, or NULL */
     PyObject *below;      /* who takes the frames below a break, NULL: nobody; borrowed */
     PyObject *alone;      /* function whose frames CPython runs, but not what they call; borrowed from its wrapper */
     int user_recursion;   /* recursion budget of the captured program */

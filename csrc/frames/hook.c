@@ -145,6 +145,10 @@ static PyObject *interpret(PyThreadState *ts, _PyInterpreterFrame *raw) {
     stator_thread.user_recursion = user_recursion;
     stator_thread.top = self->outer;
     result = frame_leaves(self, result);
+    if (!result && stator_thread.abandoned && stator_thread.ending && stator_thread.ending == self->outer) {
+        PyErr_Clear();
+        result = Py_NewRef(Py_None);
+    }
     stator_hook_install();
     stator_thread.armed = 1;
     self->frame = NULL;

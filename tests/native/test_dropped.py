@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 import warnings
 import weakref
 from collections.abc import Callable
@@ -288,3 +290,35 @@ def test_never_awaited(program: Callable[[Any], Any]) -> None:
         found.append((str(results), [(str(each.message), each.filename, each.lineno) for each in seen]))
     assert found[0] == found[1]
     assert "never awaited" in str(found[0])
+
+
+class Asks:
+    def __del__(self) -> None:
+        os.getloadavg()
+
+
+def asks_at_its_end(x: Any) -> Any:
+    one = Asks()
+    y = x + 1
+    del one
+    return y
+
+
+def asks_when_closed(x: Any) -> Any:
+    def items() -> Any:
+        try:
+            yield 1
+        finally:
+            os.getloadavg()
+
+    for item in items():
+        return x + item
+
+
+@pytest.mark.parametrize("program", [asks_at_its_end, asks_when_closed])
+def test_giving_up_is_silent(program: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a finalizer does cannot be captured: nobody hears of exceptions that the program does not raise."""
+    told: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    assert stator.compile(program, backend="eager")(torch.ones(1)).item() == 2.0
+    assert told == []
