@@ -159,7 +159,11 @@ def known_weakly(_: Any) -> Any:
 def test_ends_behind_a_break(fn: Callable[[Any], Any]) -> None:
     compiled = stator.compile(fn, backend="eager", fullgraph=False)
     want = fn(0)
+    gc.collect()
     assert [compiled(0), compiled(0)] == [want, want]
+    LOG.clear()
+    gc.collect()
+    assert LOG == []  # nothing is left that only the collector ends
 
 
 @pytest.mark.parametrize(

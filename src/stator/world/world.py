@@ -272,6 +272,8 @@ class World:
         if self.audit is not None:
             self.audit.existed = None  # holds everything, itself included
         self.inside_types.clear()  # C holds this very dict
+        for record in self.records.values():
+            record.hollow = None  # which knows its record
         self.__dict__.clear()
 
     def class_overlay(self, cls: type, name: str) -> Any:
