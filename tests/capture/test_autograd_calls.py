@@ -250,3 +250,36 @@ def test_a_loss_whose_history_is_spent() -> None:
         w.grad = None
         hidden.sum().backward()
         assert torch.equal(w.grad, torch.ones(3))
+
+
+def refused_view() -> Any:
+    """A view made without gradients, whose base gets a history later: nobody looks at it."""
+    weight, kept = torch.ones(3, requires_grad=True), torch.zeros(3)
+
+    def step(x: Any) -> Any:
+        with torch.no_grad():
+            kept[:2].add_(1)
+            early = kept[:2]
+        loss = (weight * x).sum()
+        kept.copy_(weight * 2)
+        loss.backward()
+        with torch.no_grad():
+            weight.sub_(weight.grad)  # type: ignore[arg-type]
+        weight.grad = None
+        return loss.item(), kept.detach().clone(), early.shape, loss
+
+    return step
+
+
+def test_views_that_autograd_refuses_are_no_leaves() -> None:
+    check(refused_view(), torch.ones(3), backend="aot_eager", fullgraph=False, expect_breaks=0, calls=1)
+
+
+def test_captures_that_fail_in_every_way_come_to_an_end(monkeypatch: Any) -> None:
+    def fail(tensor: Any) -> Any:
+        raise RuntimeError("on purpose")
+
+    monkeypatch.setattr("stator.tensors.replay.is_open", fail)
+    eager, compiled = refused_view(), stator.compile(refused_view(), backend="aot_eager")
+    for _ in range(2):
+        assert repr(eager(torch.ones(3))[:2]) == repr(compiled(torch.ones(3))[:2])

@@ -323,8 +323,8 @@ class Cache:
             else:
                 events.emit("break", code=call.code, **known)
                 return entry
-            if again.symbolic and not again.unmade:  # not in the handler either
-                return self.with_constants(call, again.from_data)
+            if again.symbolic and not again.unmade and not constants:  # not in the handler either
+                return self.with_constants(call, again.from_data and capture.unbacked)
             earlier = self.place_before(capture, again.unmade)
             place = None if earlier == place else earlier
         events.emit("skip", code=call.code, **known)

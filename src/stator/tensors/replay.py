@@ -92,11 +92,7 @@ class Replay:
             output = self.value(traced._node)
             if not output.requires_grad:
                 return True
-            leaves = [
-                value
-                for node, value in self.values.items()
-                if isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf
-            ]
+            leaves = [value for value in self.values.values() if isinstance(value, torch.Tensor) and is_open(value)]
             try:
                 torch.autograd.grad(output, leaves, torch.empty_like(output), retain_graph=True, allow_unused=True)
             except RuntimeError:
@@ -115,3 +111,11 @@ class Replay:
             if isinstance(value, torch.Tensor) and storage_of(value) == place:
                 return node
         return None
+
+
+def is_open(fake: torch.Tensor) -> bool:
+    """Whether a backward may end at it; a view of no_grad whose base has changed since is none that can be used."""
+    try:
+        return fake.requires_grad and fake.is_leaf
+    except RuntimeError:
+        return False
