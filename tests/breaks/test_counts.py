@@ -207,6 +207,31 @@ def test_a_loop_of_training_steps_with_logging_is_one_graph() -> None:
     assert made == 2 and ran == [1, 1, 1]  # without and with gradients from before
 
 
+def reported(steps: int) -> Any:
+    weight = torch.ones(4, 3, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+
+    def program(x: Any) -> Any:
+        total, hits, target = 0.0, 0, torch.tensor([1])
+        for step in range(steps):
+            optimizer.zero_grad()
+            guess = (x @ weight).log_softmax(-1)[None]
+            loss = -guess[0, 1] * (2.0 if total > 1 else 1.0)
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+            hits += (guess.argmax(-1) == target).sum().item()
+            print(f"[{step}] {total / (step + 1):.4f} {hits / (step + 1):.1%}")
+        return total, hits, weight.detach().clone()
+
+    return program
+
+
+def test_counters_of_a_training_loop_do_not_end_its_graph() -> None:
+    made, ran = graphs(lambda: reported(3), CALLS[:3])
+    assert made <= 2 and ran == [1, 1, 1]
+
+
 def test_early_stopping_runs_one_graph_for_each_step() -> None:
     weight = torch.ones(4, requires_grad=True)
     optimizer = torch.optim.SGD([weight], lr=0.01)

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from stator.shapes.fused_ops import FUSED
 from stator.shapes.polynomial import Polynomial
-from stator.shapes.scalar import TracedBool, number
+from stator.shapes.scalar import TracedBool, from_data, number
 from stator.shapes.scalar_forms import takes_floats, tensorised, with_tensor
 from stator.shapes.symbols import Symbols
 from stator.tensors import attributes, counting, data, default_type, finish, indexing, inputs, randomness
@@ -218,9 +218,11 @@ class Recorder:
         self.follows_data = True
         return self.symbols
 
-    def counts_data(self) -> bool:
-        """Whether sizes or other ints of the graph are known from data only."""
-        return self.symbols is not None and bool(self.symbols.makers or self.symbols.sizes)
+    def has_sizes_from_data(self) -> bool:
+        """Whether sizes of tensors of the graph are known from data only."""
+        if self.symbols is None or not (self.symbols.makers or self.symbols.sizes):
+            return False
+        return bool(self.symbols.sizes) or any(_is_of_data(node.meta.value) for node in self.graph.nodes)
 
     def number_from_data(self, traced: TracedTensor, low: int | None = None, high: int | None = None) -> Any:
         """The int in a tensor with one element."""
@@ -690,3 +692,13 @@ class Recorder:
         """Traced tensors that are still alive somewhere."""
         self.release()
         return [traced for ref in self._traced if (traced := ref()) is not None]
+
+
+def _is_of_data(value: Any) -> bool:
+    """Whether the result of a node is a tensor with a size, stride or offset that only data tells."""
+    if type(value) is Group:
+        return any(map(_is_of_data, value.items))
+    if type(value) is not New or type(value.meta) is not SymbolicMeta:
+        return False
+    meta = value.meta
+    return from_data(*meta.size, *meta.stride, meta.offset)
