@@ -85,7 +85,7 @@ def hooked_gradients(hooks: Sequence[Hook]) -> Callable[..., Any]:
 
 
 def _check(recorder: Recorder, ends: Traced) -> None:
-    if recorder.counts_data():
+    if recorder.has_sizes_from_data():
         raise UnsupportedOp("torch.autograd.grad", "sizes that only data tells", "autograd")
     if recorder.sub is not None:
         raise UnsupportedOp("torch.autograd.grad", "inside of a backward", "autograd")
