@@ -91,6 +91,27 @@ def nested(x):
     return r
 
 
+def one_after_the_other(x):
+    a, n = x.sum().item(), 0
+    if a > 0:
+        n += 1
+    if a > 1:
+        n += 2
+    if a > 2:
+        n += 4
+    if a > 3:
+        n += 8
+    if a < 5:
+        n -= 1
+    if a < 4:
+        n -= 2
+    if a < -1:
+        n *= 3
+    if a < -3:
+        n *= 5
+    return n
+
+
 def at_the_end_of_a_loop(x):
     n, total = 0, 0.0
     for i in range(4):
@@ -107,7 +128,7 @@ def used_as_size(x):
 
 WHOLE = [
     constants, signed_zero, counted, best_of, ladder, flags, flipped, both, truth_of_numbers, nested,
-    at_the_end_of_a_loop, used_as_size,
+    one_after_the_other, at_the_end_of_a_loop, used_as_size,
 ]  # fmt: skip
 
 

@@ -20,8 +20,12 @@ _MOST = 48  # instructions of a side
 
 def join_of(info: CodeInfo, unit: int) -> int | None:
     """Where the sides of a branch meet; None if something else than moves and arithmetic comes before that."""
-    if info.names[unit] not in BRANCHES:
-        return None
+    if unit not in info.joins:
+        info.joins[unit] = _join(info, unit) if info.names[unit] in BRANCHES else None
+    return info.joins[unit]
+
+
+def _join(info: CodeInfo, unit: int) -> int | None:
     _, target, following = info.ops[unit]
     first, second = _trail(info, target, unit), _trail(info, following, unit)
     join = next((place for place in first if place in second), None)
