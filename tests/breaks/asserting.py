@@ -49,3 +49,14 @@ def writing(x, y):
     y.add_(1)
     assert (x > 0).all()
     return x + y
+
+
+def trained(x, weights, rates):
+    """Checks, then an update of everything."""
+    p = x.softmax(0)
+    if not torch.isfinite(p).all():
+        raise ValueError("not finite")
+    for one, rate in zip(weights, rates, strict=True):
+        one.mul_(rate).add_(p.sum())
+    assert (p >= 0).all()
+    return p

@@ -5,7 +5,7 @@ import torch
 import torch.distributions as D
 
 import stator
-from tests.breaks.asserting import asserting, behind_a_break, handled, number, with_effects, writing
+from tests.breaks.asserting import asserting, behind_a_break, handled, number, trained, with_effects, writing
 from tests.harness import check
 
 GOOD, BAD = torch.linspace(0.1, 0.9, 4), -torch.linspace(0.1, 0.9, 4)
@@ -35,8 +35,53 @@ def test_behind_a_break():
 
 
 @pytest.mark.parametrize("x", [GOOD, BAD], ids=["good", "bad"])
-def test_a_graph_that_writes_breaks(x):
-    check(writing, x, torch.zeros(4), fullgraph=False, expect_breaks=1, expect_graphs=None)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_little_that_was_written_is_put_back(x, backend):
+    check(writing, x, torch.zeros(4), backend=backend, expect_graphs=1)
+
+
+@pytest.mark.parametrize("x", [GOOD, BAD], ids=["good", "bad"])
+def test_a_graph_that_writes_much_breaks(x):
+    check(writing, x, torch.zeros(70_000, 4), fullgraph=False, expect_breaks=1, expect_graphs=None)
+
+
+@pytest.mark.parametrize("sizes, breaks", [((4, 3), 0), ((4, 300_000), 1), ((300_000, 300_000), 1)])
+def test_checks_before_and_behind_writes(sizes, breaks):
+    weights = [torch.arange(float(size)) for size in sizes]
+    bad = torch.tensor([1.0, torch.nan])
+    check(
+        trained,
+        vary=[(x, weights, [0.5, 0.25]) for x in (torch.ones(2), bad, torch.ones(2))],
+        fullgraph=False,
+        expect_breaks=None if breaks else 0,
+        expect_graphs=None,
+        expect_recompiles=None,
+    )
+
+
+def test_a_rollout_and_its_update_are_one_graph():
+    policy = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(policy.parameters(), lr=0.1)
+
+    def episode(x):
+        logs, rewards = [], []
+        for _ in range(3):
+            d = D.Categorical(logits=policy(x))
+            action = d.sample()
+            logs.append(d.log_prob(action))
+            rewards.append(1.0 if action.item() == 1 else 0.0)
+            x = x + 0.1 * action
+        total, returns = 0.0, []
+        for reward in reversed(rewards):
+            total = reward + 0.9 * total
+            returns.insert(0, total)
+        loss = -(torch.stack(logs) * torch.tensor(returns)).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.item(), rewards
+
+    check(episode, torch.ones(4), calls=3, expect_graphs=None, expect_recompiles=None)
 
 
 def normal(x):

@@ -6,6 +6,7 @@ possible only if the graph has changed nothing by then; otherwise the capture is
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -15,10 +16,14 @@ from stator.errors import Again
 from stator.frame import Frame
 from stator.guards import path as paths
 from stator.shapes.scalar import TracedBool, TracedInt
+from stator.shapes.unbacked import guessed
 from stator.tensors.traced import TracedTensor
+from stator.tensors.undoing import MOST_SAVED
 
 ASSUMING = paths.const("branches that only raise")
+WRITING = paths.const("writes behind branches that only raise")
 CLAMPING = paths.const("bounds inside of their dimension")
+CHECKED = "a check of data comes before this write to an input: whether it held is known once the graph has run"
 PATIENCE = 2  # calls of an entry that CPython runs before another one is made
 CONDITIONS = frozenset({TracedTensor, TracedBool})
 
@@ -51,6 +56,18 @@ def told(host: Any, condition: TracedBool, answer: bool) -> bool:
     host.recorder.numbers.write_checks()
     host.recorder.fallible = True
     return answer
+
+
+def before_write(host: Any, traced: TracedTensor) -> None:
+    """A write to an input behind a check: a break, unless little is written, which can be put back."""
+    if not host.recorder.is_of_input(traced):
+        return
+    if WRITING in host.whole_paths:
+        raise host.refuse("data-dependent-branch", CHECKED, function="Python")
+    meta = traced._meta
+    host.written_late += math.prod(map(guessed, meta.size)) * meta.dtype.itemsize
+    if host.written_late > MOST_SAVED:
+        raise Again(WRITING)
 
 
 def check(host: Any) -> None:

@@ -146,6 +146,7 @@ class Capture:
             self.host.varying = learned
             self.host.guards.unsettled = learned.unsettled
             self.host.patient = False
+            self.host.recorder.before_write = self.host.before_write
         self.host.draws_numbers = unbacked or not options.fullgraph
         self.host.recorder.no_leaves = NewLeaf in watched
         self.host.light_paths, self.host.whole_paths = learned.light, learned.whole

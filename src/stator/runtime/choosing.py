@@ -1,114 +1,230 @@
-"""Branches on data that only choose between numbers: the graph chooses, and the program goes on behind them."""
+"""Branches on data that only choose between numbers: the graph makes the choice, and both sides meet without a break.
+
+`reward = 1.0 if action.item() == 1 else 0.0`, `if loss < best: best = loss`, `hits += 1`. Both sides are calculated;
+what may be in them cannot fail and has no effects. Where their results are no numbers of one type, the branch is one
+like any other.
+"""
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
-from stator._frames import UNBOUND
-from stator.code.choosing import Choice, Side, choice
-from stator.code.operators import BINARY
-from stator.frame import Frame
-from stator.shapes.calculations import FLOAT, Kind, choose
+from stator.code import joining, raising
+from stator.code.operators import BINARY, COMPARE
+from stator.frame import UNBOUND, Frame
+from stator.guards.check import TYPE_IS
+from stator.shapes.calculations import CONDITION, FLOAT, INT, Kind, choose
 from stator.shapes.floats import TracedFloat, depends_on_data
-from stator.shapes.scalar import TracedBool, TracedInt, evaluated
+from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors import values
 from stator.tensors.traced import TracedTensor
-from stator.world.lazy import forced
+from stator.world.lazy import Lazy, forced
 
-FLOATS = frozenset({float, TracedFloat})
-INTS = frozenset({int, TracedInt})
-NUMBERS = FLOATS | INTS | {bool}
-Outcome = tuple[list[Any], dict[int, Any]]  # values that a side pushes, and those that it stores, by slot
+_ARITHMETIC = frozenset(
+    {operator.add, operator.sub, operator.mul, operator.iadd, operator.isub, operator.imul}
+)  # of numbers, they never raise but for ints that are too large for a float
+_TYPES: dict[type, type] = {
+    int: int, TracedInt: int, float: float, TracedFloat: float, bool: bool, TracedBool: bool,
+}  # fmt: skip
+_PLAIN = frozenset({int, float, bool, type(None)})
+_KINDS: dict[type, Kind] = {float: FLOAT, int: INT, bool: CONDITION}
 
 
-class Other(Exception):
-    """The branch is one like any other."""
+class _NoChoice(Exception):
+    """Something else than numbers."""
+
+
+class _Side:
+    """The variables and the stack of a frame on one side of a branch."""
+
+    def __init__(self, host: Any, f: Frame, stack: list[Any], variables: list[Any]) -> None:
+        self.host = host
+        self.f = f
+        self.stack = stack
+        self.variables = variables
+
+    def copy(self) -> _Side:
+        return _Side(self.host, self.f, list(self.stack), list(self.variables))
+
+    def run(self, unit: int, join: int) -> None:
+        """Executes what leads from an instruction to the one where the sides meet."""
+        info = self.f.info
+        while unit != join and info.names[unit] != "RETURN_VALUE":  # both sides may return what they have chosen
+            name = info.names[unit]
+            _, arg, following = info.ops[unit]
+            if name in joining.JUMPS:
+                unit = arg
+            elif name in joining.BRANCHES:
+                unit = self.branch(unit)
+            else:
+                _STEPS[name](self, arg)
+                unit = following
+
+    def branch(self, unit: int) -> int:
+        """Goes on where the sides of an inner branch meet."""
+        _, target, following = self.f.info.ops[unit]
+        condition = _condition(self.host, self.pop())
+        jumps_if = joining.BRANCHES[self.f.info.names[unit]]
+        if type(condition) is bool:
+            return int(target if condition is jumps_if else following)
+        join = joining.join_of(self.f.info, unit)
+        if join is None:
+            raise _NoChoice
+        chosen = self.either(condition, (target, following) if jumps_if else (following, target), join)
+        self.stack, self.variables = chosen.stack, chosen.variables
+        return join
+
+    def either(self, condition: TracedBool, sides: tuple[int, int], join: int) -> _Side:
+        """What both sides give where they meet; the first is the one for a condition that holds."""
+        first, second = self.copy(), self.copy()
+        first.run(sides[0], join)
+        second.run(sides[1], join)
+        if len(first.stack) != len(second.stack):
+            raise _NoChoice
+        pairs = zip((*first.stack, *first.variables), (*second.stack, *second.variables), strict=True)
+        made = [self.merged(condition, *pair) for pair in pairs]
+        depth = len(first.stack)
+        return _Side(self.host, self.f, made[:depth], made[depth:])
+
+    def merged(self, condition: TracedBool, yes: Any, no: Any) -> Any:
+        """The value that is the one or the other."""
+        if yes is no:
+            return yes
+        yes, no = (self.number(value) for value in (yes, no))
+        if _TYPES[type(yes)] is not _TYPES[type(no)]:
+            raise _NoChoice
+        if type(yes) is type(no) and type(yes) in (int, float, bool) and repr(yes) == repr(no):
+            return yes
+        if type(yes) is bool and type(no) is bool:
+            return condition if yes else condition.opposite()
+        if type(yes) is int and type(no) is int:
+            return no + (yes - no) * condition.whole()
+        return condition.symbols.floats.evaluate(choose, (condition, yes, no), _KINDS[_TYPES[type(yes)]])
+
+    def number(self, value: Any) -> Any:
+        value = forced(self.host, value)
+        if type(value) not in _TYPES or (type(value) is TracedFloat and value.mixed):
+            raise _NoChoice
+        return value
+
+    def is_plain(self, value: Any) -> bool:
+        """Whether nothing happens when a value ends; one that nobody has looked at is guarded by its type."""
+        if type(value) is not Lazy or value.entered is not None:
+            value = forced(self.host, value)
+            return value is None or type(value) in _TYPES
+        kind = type(value.value)
+        if kind not in _PLAIN:
+            return False
+        self.host.guards.add(value.path, TYPE_IS, kind, self.host.origin())
+        return True
+
+    def pop(self) -> Any:
+        if not self.stack:
+            raise _NoChoice
+        return self.stack.pop()
+
+    # ---- instructions -------------------------------------------------------------------------------
+
+    def nothing(self, arg: Any) -> None:
+        pass
+
+    def load_const(self, arg: Any) -> None:
+        self.stack.append(arg)
+
+    def load_fast(self, slot: int) -> None:
+        if self.variables[slot] is UNBOUND:
+            raise _NoChoice
+        self.stack.append(self.variables[slot])
+
+    def store_fast(self, slot: int) -> None:
+        before = self.variables[slot]
+        if before is not UNBOUND and not self.is_plain(before):
+            raise _NoChoice  # what it was may end here
+        self.variables[slot] = self.pop()
+
+    def binary(self, arg: int) -> None:
+        right, left = self.number(self.pop()), self.number(self.pop())
+        if BINARY[arg] not in _ARITHMETIC:
+            raise _NoChoice
+        try:
+            self.stack.append(BINARY[arg](left, right))
+        except OverflowError:
+            raise _NoChoice from None
+
+    def compare(self, arg: str) -> None:
+        right, left = self.number(self.pop()), self.number(self.pop())
+        self.stack.append(COMPARE[arg](left, right))
+
+    def negative(self, arg: Any) -> None:
+        self.stack.append(-self.number(self.pop()))
+
+    def positive(self, arg: Any) -> None:
+        self.stack.append(+self.number(self.pop()))
+
+    def duplicate(self, depth: int) -> None:
+        if depth > len(self.stack):
+            raise _NoChoice
+        self.stack.append(self.stack[-depth])
+
+    def swap(self, depth: int) -> None:
+        if depth > len(self.stack):
+            raise _NoChoice
+        self.stack[-1], self.stack[-depth] = self.stack[-depth], self.stack[-1]
+
+    def drop(self, arg: Any) -> None:
+        self.pop()
+
+
+_STEPS: dict[str, Any] = {
+    "NOP": _Side.nothing,
+    "LOAD_CONST": _Side.load_const,
+    "LOAD_FAST": _Side.load_fast,
+    "STORE_FAST": _Side.store_fast,
+    "BINARY_OP": _Side.binary,
+    "COMPARE_OP": _Side.compare,
+    "UNARY_NEGATIVE": _Side.negative,
+    "UNARY_POSITIVE": _Side.positive,
+    "COPY": _Side.duplicate,
+    "SWAP": _Side.swap,
+    "POP_TOP": _Side.drop,
+}
 
 
 def chosen(host: Any, f: Frame, value: Any) -> int | None:
-    """Where the program goes on if both sides of the branch are known as numbers; the value is the condition."""
+    """Where the program goes on behind a branch on this value, once the choice is made; None if it is to be decided."""
     if host.recorder.start_symbols is None or host.recorder.sub is not None:
         return None
-    from_data = type(value) is TracedTensor or type(value) is TracedBool or depends_on_data(value)
-    found = choice(f.info, f.lasti) if from_data else None
-    if found is None:
+    if type(value) in (TracedInt, TracedFloat) and not depends_on_data(value):
         return None
+    join = None if raising.expected(f.info, f.lasti) is not None else joining.join_of(f.info, f.lasti)
+    if join is None or host.recorder.follow() is None:
+        return None
+    _, target, following = f.info.ops[f.lasti]
+    sides = (target, following) if joining.BRANCHES[f.info.names[f.lasti]] else (following, target)
     try:
-        pairs = merged(host, f, found)
-    except Other:
-        return None
-    condition = condition_of(host, value)
-    if condition is None:
-        return None
-    stack, stored = [], {}
-    for place, (yes, no, kind) in pairs.items():
-        result = yes if kind is None else evaluated(choose, (condition, yes, no), kind)
-        if place < 0:
-            stack.append(result)
-        else:
-            stored[place] = result
-    f.stack[-1:] = stack
-    for slot, result in stored.items():
-        f.locals[slot] = result
-    return found.following
-
-
-def condition_of(host: Any, value: Any) -> TracedBool | None:
-    """The condition, if only data tells it."""
-    if type(value) is TracedTensor:
-        if any(type(size) is TracedInt or size != 1 for size in value._meta.size) or host.recorder.follow() is None:
+        condition = _condition(host, value)
+        if type(condition) is bool:
             return None
-        value = values.bool_of(host.recorder, value)
-    elif type(value) is not TracedBool and depends_on_data(value):
-        value = value != 0
-    return value if type(value) is TracedBool else None
-
-
-def merged(host: Any, f: Frame, found: Choice) -> dict[int, tuple[Any, Any, Kind | None]]:
-    """For each value that the sides leave (stack: negative places, then slots): both, and what they are."""
-    (first, stores), (second, others) = outcome(host, f, found.yes), outcome(host, f, found.no)
-    if len(first) != len(second):
-        raise Other
-    pairs = {i - len(first): pair for i, pair in enumerate(zip(first, second, strict=True))}
-    for slot in {**stores, **others}:
-        before = forced(host, f.locals[slot])
-        if before is not UNBOUND and type(before) not in NUMBERS:
-            raise Other  # what it was may end here
-        pairs[slot] = stores.get(slot, before), others.get(slot, before)
-    return {place: (yes, no, kind_of(yes, no)) for place, (yes, no) in pairs.items()}
-
-
-def outcome(host: Any, f: Frame, side: Side) -> Outcome:
-    """What one side comes to; nothing of the frame is changed."""
-    stack: list[Any] = []
-    stored: dict[int, Any] = {}
-    for name, arg in side:
-        if name == "LOAD_CONST":
-            stack.append(number(arg))
-        elif name == "LOAD_FAST":
-            stack.append(number(stored[arg] if arg in stored else forced(host, f.locals[arg])))
-        elif name == "STORE_FAST" and stack:
-            stored[arg] = stack.pop()
-        elif name == "BINARY_OP" and len(stack) > 1:
-            stack[-2:] = [number(host.operate(f, BINARY[arg], *stack[-2:]))]
-        elif name != "NOP":
-            raise Other
-    return stack, stored
-
-
-def number(value: Any) -> Any:
-    if type(value) not in NUMBERS or (type(value) is TracedFloat and value.mixed):
-        raise Other
-    return value
-
-
-def kind_of(yes: Any, no: Any) -> Kind | None:
-    """What a choice between two numbers gives; None: they are the same."""
-    if yes is no and yes is not UNBOUND:
+        made = _Side(host, f, [], list(f.locals)).either(condition, sides, join)
+    except _NoChoice:
         return None
-    kinds = {type(yes), type(no)}
-    if kinds <= FLOATS:
-        return FLOAT
-    if not kinds <= INTS:
-        raise Other
-    return Kind(int, min(yes, no), max(yes, no)) if kinds == {int} else Kind(int)
+    f.stack[-1:] = made.stack
+    f.locals[:] = made.variables
+    return join
+
+
+def _condition(host: Any, value: Any) -> Any:
+    """A value as a condition of the graph, or a bool."""
+    value = forced(host, value)
+    if type(value) is TracedTensor:
+        return values.bool_of(host.recorder, value) if value._meta.size.numel() == 1 else _refuse()
+    if type(value) in (TracedBool, bool):
+        return value
+    if type(value) in _TYPES and depends_on_data(value):
+        return value != 0
+    return _refuse()
+
+
+def _refuse() -> Any:
+    raise _NoChoice

@@ -25,9 +25,9 @@ from stator.tensors.modes import ENTER, SETTERS
 from stator.tensors.spent import settle
 from stator.tensors.subclasses import PLAIN, plain_copy, without_functions
 from stator.tensors.traced import TracedTensor
+from stator.tensors.undoing import MOST_SAVED
 
 IN_ORDER = ("eager", "aot_eager")  # backends that write to inputs when the program does, or at the end
-MOST_SAVED = 2**20  # bytes that are copied before a graph whose backend writes when it likes, if anything else will do
 
 
 class GraphMaker:

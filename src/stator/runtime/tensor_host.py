@@ -39,6 +39,7 @@ from stator.runtime import (
     marked,
     overriding,
     scalar_warning,
+    small_tensors,
     symbolic_host,
     torch_compiled,
     unrolling,
@@ -53,7 +54,7 @@ from stator.shapes.policy import Policy
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.shapes.symbols import Symbols
 from stator.shapes.texts import TracedText
-from stator.tensors import values
+from stator.tensors import constants, values
 from stator.tensors.arrays import TracedArray, rows, tensor_of
 from stator.tensors.evaluate import evaluated
 from stator.tensors.inputs import check_input
@@ -117,6 +118,9 @@ class TensorHost(Host):
         self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor
         self.told_compiling = False  # the program asked, and the answer was yes
         self.copied: Any = None  # where a copy may be none, see runtime/cutting.py
+        self.branched: set[tuple[Any, int]] = set()  # places of branches on numbers that the entry function reads
+        self.read_truths: dict[Any, bool] = {}  # how they came out: by condition, or by node and writes to it
+        self.written_late = 0  # bytes of inputs that are written to behind a check of data
         self.assumed: Any = None  # a traced tensor: whether all is as the program was captured for
         self.arrays: list[Any] = []  # records of outside arrays whose contents have entered
         self.dirty: set[Path] = set()  # those that the program wrote to at some time
@@ -342,9 +346,14 @@ class TensorHost(Host):
         if type(value) in assumptions.CONDITIONS:
             f = _frames.top_frame()
             wanted = assumptions.wanted(self, f, value)
+            if wanted is None:
+                wanted = small_tensors.decided(self, f, value)
             if wanted is not None:
                 return wanted
             if type(value) is TracedTensor:
+                known = constants.truth(self.recorder, value)
+                if known is not None:
+                    return known
                 self.record(f, torch.Tensor.__bool__, (value,), None)
         return bool
 
@@ -356,6 +365,9 @@ class TensorHost(Host):
 
     def joined(self, parts: list[Any]) -> Any:
         return formatting.joined(parts)
+
+    def before_write(self, traced: TracedTensor) -> None:
+        assumptions.before_write(self, traced)
 
     def negated(self, value: Any) -> Any:
         """`not value` as a number that the graph gives, where only data tells; else NotImplemented."""

@@ -42,6 +42,7 @@ INT_MATH: dict[Any, Kind] = {
 
 
 def choose(condition: Any, yes: Any, no: Any) -> Any:
+    """One number or the other."""
     return yes if condition else no
 
 

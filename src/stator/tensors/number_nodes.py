@@ -26,6 +26,9 @@ class NumberNodes:
         self.recorder = recorder
         self.made: dict[Any, Any] = {}  # by expression: the node that gives it
         self.inputs: dict[Any, Any] = {}  # by symbol: the graph input, or the node that takes it from data
+        self.read: dict[
+            Any, tuple[Any, int]
+        ] = {}  # by symbol: the traced tensor it was read from, writes to it by then
         self.sources: dict[Any, tuple[Any, Any]] = {}  # symbols from data: the node that makes it, its place in there
 
     @property

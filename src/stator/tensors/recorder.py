@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from stator.shapes.fused_ops import FUSED
 from stator.shapes.polynomial import Polynomial
-from stator.shapes.scalar import TracedBool, from_data, number
+from stator.shapes.scalar import TracedBool, number
 from stator.shapes.scalar_forms import takes_floats, tensorised, with_tensor
 from stator.shapes.symbols import Symbols
 from stator.tensors import attributes, counting, data, default_type, finish, indexing, inputs, randomness
@@ -57,7 +57,7 @@ from stator.tensors.subgraph import SubGraph, left_its_graph
 from stator.tensors.targets import KINDS, Target, as_operator, target_of, unbind
 from stator.tensors.traceable import traceable
 from stator.tensors.traced import LEAF_VIEW, Storage, TracedTensor, current, make, make_view, views_leaf
-from stator.tensors.undoing import Failures, can_be_undone
+from stator.tensors.undoing import MOST_SAVED, Failures, can_be_undone
 
 Location = Callable[[], Any]
 SET_ITEM: Any = target_of(operator.setitem)
@@ -141,6 +141,8 @@ class Recorder:
         self._flags = read_flags()
         self.kept: set[fx.Node] = set()
         self.fallible = False  # the graph tells by itself that it was not made for these data
+        self.before_write: Callable[[TracedTensor], None] = lambda traced: None  # in such a graph, first to a tensor
+        self.constants: dict[fx.Node, torch.Tensor] = {}  # results that no input decides, see tensors/constants.py
         self.adorned: list[weakref.ref[TracedTensor]] = []  # made while capturing, with attributes of the program's own
         self.failing: set[fx.Node] = set()  # nodes that may fail depending on data, once the graph is finished
         self.repeatable = False  # the graph may fail depending on data; unless it wrote something, nothing has changed
@@ -219,10 +221,12 @@ class Recorder:
         return self.symbols
 
     def has_sizes_from_data(self) -> bool:
-        """Whether sizes of tensors of the graph are known from data only."""
-        if self.symbols is None or not (self.symbols.makers or self.symbols.sizes):
+        """Whether sizes of tensors, or how they lie in memory, are known from data only."""
+        symbols = self.symbols
+        if symbols is None or not (symbols.makers or symbols.sizes):
             return False
-        return bool(self.symbols.sizes) or any(_is_of_data(node.meta.value) for node in self.graph.nodes)
+        numbers = ((*meta.size, *meta.stride, meta.offset) for meta in symbols.metas.values())
+        return bool(symbols.sizes) or any(symbols.is_unbacked(number) for every in numbers for number in every)
 
     def number_from_data(self, traced: TracedTensor, low: int | None = None, high: int | None = None) -> Any:
         """The int in a tensor with one element."""
@@ -232,6 +236,7 @@ class Recorder:
         node = self.nodes.add("call_method", "item", (traced._node,), {}, "item")
         made = node.meta.value = symbols.from_data(low, high)
         self.numbers.inputs[made.node.expr] = node
+        self.numbers.read[made.node.expr] = traced, len(traced._storage.writes)
         return symbols.wrap(made)
 
     def examples(self) -> tuple[Any, list[Any]]:
@@ -521,6 +526,8 @@ class Recorder:
         for index in plan.mutated:
             if reason := tensors[index]._storage.fixed:
                 raise UnsupportedOp(describe(target.func), reason, "tensor-metadata")
+            if self.fallible and self.sub is None and not tensors[index]._storage.mutated:
+                self.before_write(tensors[index])
             if views_leaf(tensors[index]) and torch.is_grad_enabled():
                 raise OpFailed(RuntimeError(LEAF_VIEW), describe(target.func))
         if state != self.state.now:
@@ -652,6 +659,11 @@ class Recorder:
             return False  # copying would be up to the subclass
         return all(can_be_undone(*metas) for metas in before)
 
+    def is_costly(self) -> bool:
+        """Whether what the graph writes to inputs cannot be put back, or is not worth a copy."""
+        written = sum(self.tensor(name).nbytes for name in self.mutated)
+        return written > MOST_SAVED or not self.can_be_undone()
+
     def state_effects(self) -> Calls:
         """Calls to make after the graph: the torch state that the program left changed; known once it has ended."""
         return [] if self._left is None else state_effects(self.scope, self._left)
@@ -666,14 +678,15 @@ class Recorder:
         failing |= self.numbers.takers_of_data()
         self.failing = failing
         mutated = self.mutated
-        if (failing or self.fallible) and not (mutated and self.fallible) and all(map(may_run_twice, self.kept)):
+        told = bool(mutated) and self.fallible  # after it has written
+        if (failing or self.fallible) and not (told and self.is_costly()) and all(map(may_run_twice, self.kept)):
             self.repeatable = not any(self._inputs.metas[name].inference for name in mutated)
         if not self.repeatable or mutated:
             for node in self.graph.find_nodes(op="call_function", target=array_call):
                 node.target = array_call_once
         if self.repeatable and mutated:
             found = Failures(failing, self._inputs.writers(), self.readings.homes)
-            self.fails_late = found.come_late(self.graph, self._inputs.metas)
+            self.fails_late = told or found.come_late(self.graph, self._inputs.metas)
         drawing = (node for node in self.kept if node not in self.readings.writers or may_draw(node))
         self.random = any(node.target is not assert_holds and not draws_nothing(node) for node in drawing)
         module = finish.close(self.graph, [traced._node for traced in outputs], self.kept | failing)
@@ -685,6 +698,8 @@ class Recorder:
         self._inputs.release()
         self.scalars.release()
         self.evaluated.clear()
+        self.constants.clear()
+        self.numbers.read.clear()
         self.leaves.clear()
         self.inner_grads.clear()
 
@@ -692,13 +707,3 @@ class Recorder:
         """Traced tensors that are still alive somewhere."""
         self.release()
         return [traced for ref in self._traced if (traced := ref()) is not None]
-
-
-def _is_of_data(value: Any) -> bool:
-    """Whether the result of a node is a tensor with a size, stride or offset that only data tells."""
-    if type(value) is Group:
-        return any(map(_is_of_data, value.items))
-    if type(value) is not New or type(value.meta) is not SymbolicMeta:
-        return False
-    meta = value.meta
-    return from_data(*meta.size, *meta.stride, meta.offset)

@@ -8,6 +8,7 @@ import torch
 from torch import fx
 
 from stator.tensors import randomness
+from stator.tensors.checks import assert_holds
 from stator.tensors.fakes import make_fake, own_mode, storage_of
 from stator.tensors.modes import Scope
 from stator.tensors.plan import New
@@ -49,8 +50,10 @@ class Replay:
     def _run(self, node: Any) -> Any:
         if node.target in randomness.STATEFUL:  # which fake tensors know nothing of
             return self._state(node)
-        if node.op == "call_method" and node.target == "item":  # the same number as before, not another unknown one
-            return node.meta.value
+        if type(node.meta.value) is torch.SymInt or (node.op == "call_method" and node.target == "item"):
+            return node.meta.value  # the number that the program has, not another unknown one
+        if node.target is assert_holds:
+            return None
         args, kwargs = fx.node.map_arg((node.args, node.kwargs), self.value)
         kwargs = {name: value for name, value in kwargs.items() if name != "generator"}
         if node.op == "call_method":

@@ -13,6 +13,8 @@ from stator.tensors.plan import New
 from stator.tensors.targets import called
 from stator.tensors.traced import Storage
 
+MOST_SAVED = 2**20  # bytes that are copied before a graph runs, if anything else will do
+
 # Writes that come to the same when they are repeated after they failed half-way.
 _OVERWRITING = frozenset({"setitem", "index_copy_", "index_fill_"})
 _INDEXING = frozenset({"getitem", "setitem", "index_copy_", "index_fill_", "index_select"})

@@ -10,6 +10,7 @@ import torch
 
 from stator.shapes.floats import IN_GRAPH, FromData, TracedFloat
 from stator.shapes.scalar import TracedBool, TracedInt
+from stator.tensors import constants
 from stator.tensors.signals import DataDependent
 from stator.tensors.traced import TracedTensor
 
@@ -24,6 +25,8 @@ def number_of(recorder: Recorder, traced: TracedTensor, name: str = "Tensor.item
     if recorder.follow() is None or not _is_single(traced):
         raise DataDependent(name)
     dtype = traced._meta.dtype
+    if dtype is torch.bool and (known := constants.truth(recorder, traced)) is not None:
+        return known
     if dtype.is_complex or dtype is torch.uint64:
         raise DataDependent(name)
     if dtype.is_floating_point:
@@ -67,6 +70,8 @@ def float_of(recorder: Recorder, traced: TracedTensor) -> Any:
 
 def bool_of(recorder: Recorder, traced: TracedTensor) -> Any:
     """`bool(traced)`, as long as nobody branches on it."""
+    if (known := constants.truth(recorder, traced)) is not None:
+        return known
     if recorder.follow() is None or not _is_single(traced):
         raise DataDependent("bool", "", "data-dependent-branch")
     return number_of(recorder, recorder.call(torch.ne, (traced, 0)), "bool")

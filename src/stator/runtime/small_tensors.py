@@ -1,0 +1,81 @@
+"""Branches on tensors with one element that come from outside: flags and counters among the buffers of a module.
+
+The entry function looks at them before the graph runs, as at other numbers that are read (`tensors/readings.py`), and
+passes a call that goes the other way on. So both ways are graphs without a break. A place that the program comes to a
+second time is a loop that data ends: there the branch is a break.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import fx
+
+from stator.frame import Frame
+from stator.shapes.scalar import TracedBool
+from stator.tensors.traced import TracedTensor
+
+MOST_NODES = 16
+_LARGEST = 1 << 53  # ints up to here are floats exactly
+_METHODS = {"==": "__eq__", "!=": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}
+_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def decided(host: Any, f: Frame, condition: Any) -> bool | None:
+    """Which way a branch goes, from now on in all calls that this entry takes; None if that cannot be read."""
+    if host.floats.conditions is None or host.recorder.sub is not None:
+        return None
+    of_numbers = type(condition) is TracedBool
+    key = condition.expr if of_numbers else (condition._node, len(condition._storage.writes))
+    if key in host.read_truths:
+        return bool(host.read_truths[key])
+    place = f.code, f.lasti
+    if place in host.branched:
+        return None
+    asked = _comparison(host, condition) if of_numbers else (condition, "!=", 0)
+    if asked is None or math.prod(asked[0]._meta.size) != 1 or asked[0]._meta.dtype.is_complex:
+        return None
+    traced, sign, bound = asked
+    if not _is_small(host.recorder, traced._node):
+        return None
+    call = host.recorder.call
+    number = host.read_number(call(torch.Tensor.to, (call(torch.Tensor.detach, (traced,)), torch.float64)))
+    if number is None:
+        return None
+    host.branched.add(place)
+    answer = host.read_truths[key] = bool(getattr(number, _METHODS[sign])(bound))
+    return answer
+
+
+def _comparison(host: Any, condition: TracedBool) -> tuple[TracedTensor, str, int] | None:
+    """The tensor whose number is compared with a constant, how, and with which."""
+    expr = condition.expr
+    if not expr.is_Relational or len(expr.free_symbols) != 1:
+        return None
+    left, right, sign = expr.lhs, expr.rhs, expr.rel_op
+    if right.is_Symbol:
+        left, right, sign = right, left, _MIRRORED.get(sign)
+    known = host.recorder.numbers.read.get(left) if left.is_Symbol and right.is_Integer else None
+    if known is None or sign not in _METHODS or abs(right) > _LARGEST:
+        return None
+    traced, writes = known
+    return (traced, sign, int(right)) if len(traced._storage.writes) == writes else None
+
+
+def _is_small(recorder: Any, node: fx.Node) -> bool:
+    """Whether a few operations lead from tensors with one element to this one."""
+    pending, seen = [node], {node}
+    while pending:
+        node = pending.pop()
+        if node.op == "placeholder":
+            real = recorder.tensor(node.name)
+            if not isinstance(real, torch.Tensor) or real.numel() != 1 or real.device.type != "cpu":
+                return False
+        fresh = [arg for arg in node.all_input_nodes if arg not in seen]
+        seen.update(fresh)
+        pending += fresh
+        if len(seen) > MOST_NODES:
+            return False
+    return any(node.op == "placeholder" for node in seen)
