@@ -123,7 +123,7 @@ KEEPING = frozenset(
 )
 SURFACE = frozenset({len, isinstance})  # what is in their arguments is none of their business
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
-KEEPING_MODULES = frozenset({"_operator", "_functools", "itertools", "_collections"})
+KEEPING_MODULES = frozenset({"_operator", "_functools", "itertools", "_collections", "_bisect", "_heapq"})
 
 
 def keeps(host: Any, function: Any) -> bool:
