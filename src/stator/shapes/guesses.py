@@ -112,6 +112,10 @@ class Guesses:
         likely = (self._is_number(path) and abs(value) > 1) or (self.starts < MOST_STARTS and is_next(path))
         return likely and (path, "int", 0) not in self.wrong
 
+    def takes_part(self, path: Path, value: int) -> bool:
+        """A number in a size."""
+        return self.active and value > 1 and (path, "int", 0) not in self.wrong
+
     def takes_float(self, path: Path, value: float) -> bool:
         """An argument, or what lies next to a float that changed; 0 and 1 choose rather than count."""
         near = self.active and self._is_near(path.parent)
