@@ -68,7 +68,7 @@ def test_a_size_across_a_break():
 
     def program(x):
         size = x.size()
-        scale = 2 if x.sum() > -1e9 else 3
+        scale = {1: 2}[int((x == x).any())]  # a break
         return torch.zeros(size) + x.reshape(-1).view(size) * scale
 
     calls = [(torch.randn(n, m),) for n, m in ((2, 4), (5, 4), (5, 6), (7, 3))]
