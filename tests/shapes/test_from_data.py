@@ -160,3 +160,18 @@ def test_one_head_for_many():
 
     x = torch.arange(24.0).view(2, 1, 4, 3)
     check(program, vary=[(x, tensor(n)) for n in (2, 4, 0, 1)], backend="aot_eager")
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_quotients_of_sizes_as_tensors(backend):
+    """`torch.div` of two ints is a tensor; used as a size it is the quotient of sizes."""
+
+    def program(x):
+        rows, length, _ = x.shape
+        chunks = torch.div(length, 4, rounding_mode="trunc")
+        more = torch.div(length, 2, rounding_mode="floor") - 1
+        return x.view(rows, chunks, 4, -1).sum(2), x.new_zeros(rows, more), chunks, torch.div(length, 2)
+
+    calls = [(torch.randn(b, s, 3),) for b, s in ((2, 8), (3, 8), (3, 16), (4, 24), (2, 40))]
+    report = check(program, vary=calls, expect_recompiles=1, expect_graphs=2, backend=backend)
+    assert report.gained("frames_captured") == 2

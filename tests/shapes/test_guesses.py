@@ -207,3 +207,13 @@ def test_images_and_texts():
 
     sizes = [(4, 6), (4, 7), (5, 7), (3, 9)]
     twice(program, [(torch.randint(9, (b, s)), torch.randn(b, 3, 2, 2)) for b, s in sizes])
+
+
+def test_rates_of_groups_that_change_one_after_the_other():
+    """A group whose rate happens to be the same in the second call."""
+
+    def program(x, groups):
+        return [x * group["rate"] - x * group["decay"] for group in groups]
+
+    rates = [(0.5, 0.25), (0.25, 0.25), (0.75, 0.125), (0.3, 0.7)]
+    twice(program, [(torch.ones(2), [{"rate": rate, "decay": 0.1} for rate in both]) for both in rates])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import collections
+import heapq
 
 import pytest
 import torch
@@ -127,3 +129,18 @@ def test_keys_of_a_class_of_its_own():
     compiled = stator.compile(lambda x, n: x * 2 if n in keys else x + n, backend="eager")
     for n in (1, 2, 3, 4, 5):
         assert torch.equal(compiled(torch.ones(2), n), torch.ones(2) * 2 if n % 2 == 0 else torch.ones(2) + n)
+
+
+def test_places_in_sorted_lists():
+    """Which of some ranges a number lies in is what is guarded."""
+    borders = [4, 8, 12]
+
+    def program(x, n, rate):
+        queue = [9, n]
+        heapq.heapify(queue)
+        place = bisect.bisect_right(borders, n)
+        return x * place + bisect.bisect([0.5], rate), borders[place], queue, bisect.bisect_left(borders, len(x))
+
+    calls = [(torch.ones(s), n, r) for n, s, r in ((5, 2, 0.1), (6, 3, 0.2), (7, 4, 0.3), (5, 3, 0.4), (7, 2, 0.25))]
+    report = check(program, vary=calls, expect_recompiles=None, expect_graphs=None)
+    assert report.gained("frames_captured") == 2

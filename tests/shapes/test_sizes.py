@@ -292,3 +292,19 @@ def test_numbers_drawn_without_a_generator():
             torch.randperm(len(x), generator=None),
         )
     )
+
+
+def test_writes_and_indices():
+    """Statistics are written before an index that may be out of range: sizes are not looked at for that."""
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = torch.nn.BatchNorm1d(3)
+
+        def forward(self, x, index):
+            y = x[index]
+            return self.norm(x)[index] + y
+
+    calls = [(torch.randn(n, 3), torch.randint(n, (m,))) for n, m in ((4, 6), (5, 6), (7, 8), (6, 3), (9, 4))]
+    check(Model(), vary=calls, expect_recompiles=1, expect_graphs=2)

@@ -16,7 +16,7 @@ import torch
 
 from stator import _entry, _frames
 from stator.frame import Frame
-from stator.guards.check import TYPE_IS
+from stator.guards.check import LEN, TYPE_IS
 from stator.native.attribute_rows import READERS, WRITERS
 from stator.native.callers import LruCache
 from stator.native.host import Host
@@ -123,7 +123,7 @@ KEEPING = frozenset(
 )
 SURFACE = frozenset({len, isinstance})  # what is in their arguments is none of their business
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
-KEEPING_MODULES = frozenset({"_operator", "_functools", "itertools", "_collections"})
+KEEPING_MODULES = frozenset({"_operator", "_functools", "itertools", "_collections", "_bisect", "_heapq"})
 
 
 def keeps(host: Any, function: Any) -> bool:
@@ -371,11 +371,25 @@ def write_number(host: Any, f: Frame, obj: TracedInt | TracedFloat | TracedBool,
 
 def enter_int(world: Any, obj: int, path: Any) -> Any:
     """An int from outside: a constant, or a symbol if it was seen to change."""
+    return enter_number(world, obj, path, world.policy.takes_int)
+
+
+def enter_number(world: Any, obj: int, path: Any, takes: Callable[[Any, int], bool]) -> Any:
     policy = world.policy
-    if (policy.learned or policy.dynamic or is_next(path)) and policy.takes_int(path, obj):
+    if (policy.learned or policy.dynamic or is_next(path)) and takes(path, obj):
         world.guards.add(path, TYPE_IS, int, world.origin())
         return world.symbolic_int(path, obj)
     return constant(world, obj, path)
+
+
+def enter_size(world: Any, obj: torch.Size, path: Any) -> Any:
+    """A size from outside: its numbers one by one."""
+    world.guards.add(path, TYPE_IS, torch.Size, world.origin())
+    world.guards.add(path, LEN, len(obj), world.origin())
+    items = [enter_number(world, number, path.item(i), world.policy.takes_part) for i, number in enumerate(obj)]
+    if all(type(item) is int for item in items):
+        return obj
+    return world.register_shadow(obj, path, torch.Size(items))
 
 
 def enter_float(world: Any, obj: float, path: Any) -> Any:
@@ -390,4 +404,4 @@ READERS[id(TracedInt)] = read_int
 READERS[id(TracedFloat)] = read_float
 READERS[id(TracedBool)] = read_bool
 WRITERS.update(dict.fromkeys(map(id, STANDS_FOR), write_number))
-IMPORTERS.update({id(int): enter_int, id(float): enter_float})
+IMPORTERS.update({id(int): enter_int, id(float): enter_float, id(torch.Size): enter_size})

@@ -642,6 +642,6 @@ READERS[id(TracedTensor)] = read_tensor
 WRITERS[id(TracedTensor)] = write_tensor
 FAMILIES.insert(0, (torch.Tensor, enter_tensor))
 BY_ID += [torch.Tensor.__hash__, TracedTensor.__hash__]
-for _kind in (torch.dtype, torch.layout, torch.memory_format, torch.device, torch.Size):
+for _kind in (torch.dtype, torch.layout, torch.memory_format, torch.device):
     IMPORTERS[id(_kind)] = constant
 CONSTANT_TYPES.update({torch.dtype, torch.device, torch.layout, torch.memory_format})

@@ -32,6 +32,7 @@ class Guesses:
         self.counts: set[int] = set()  # sizes of tensors of ints and bools among the arguments
         self.modular = False  # weights belong to modules, so that arguments are none
         self.owners: set[Path] = set()  # of floats that changed
+        self.lists: set[Path] = set()  # of such owners
         self.starts = 0
 
     def note(self, lessons: Iterable[Lesson], before: Any, now: Any) -> None:
@@ -45,6 +46,8 @@ class Guesses:
                     self.gone.add(before.sizes[dim])
             elif kind == "float" and path.parent is not None:
                 self.owners.add(path.parent)
+                if path.parent.accessor is paths.ITEM and path.parent.parent is not None:
+                    self.lists.add(path.parent.parent)
             self.active = self.active or kind in ("size", "int", "float")
 
     def meet(self, path: Path, tensor: Any) -> None:
@@ -73,6 +76,7 @@ class Guesses:
         self.places.clear()
         self.counts.clear()
         self.owners.clear()
+        self.lists.clear()
 
     def dims(self, path: Path, tensor: torch.Tensor) -> frozenset[int]:
         """The dimensions of a tensor that may vary: all, or those that go with one of another tensor."""
@@ -108,10 +112,20 @@ class Guesses:
         likely = (self._is_number(path) and abs(value) > 1) or (self.starts < MOST_STARTS and is_next(path))
         return likely and (path, "int", 0) not in self.wrong
 
+    def takes_part(self, path: Path, value: int) -> bool:
+        """A number in a size."""
+        return self.active and value > 1 and (path, "int", 0) not in self.wrong
+
     def takes_float(self, path: Path, value: float) -> bool:
         """An argument, or what lies next to a float that changed; 0 and 1 choose rather than count."""
-        near = self.active and path.parent in self.owners
+        near = self.active and self._is_near(path.parent)
         return (near or self._is_number(path)) and value not in (0.0, 1.0) and (path, "float", 0) not in self.wrong
+
+    def _is_near(self, owner: Path | None) -> bool:
+        """Whether a dict or object is one of which a float changed, or in the same list as one."""
+        if owner is None:
+            return False
+        return owner in self.owners or (owner.accessor is paths.ITEM and owner.parent in self.lists)
 
     def _is_number(self, path: Path) -> bool:
         return self.numbers and self.active and path.accessor is paths.ARG

@@ -68,6 +68,15 @@ class Policy:
             return True
         return bool(self.dynamic) and value not in (0, 1) and path.accessor is paths.ARG
 
+    def takes_part(self, path: Path, value: int) -> bool:
+        """Whether an int in a torch.Size is a symbol."""
+        if self.takes_int(path, value):
+            return True
+        if self.dynamic is False or self.guesses is None or not self.guesses.takes_part(path, value):
+            return False
+        self.guessed.add((path, "int", 0))
+        return True
+
     def takes_float(self, path: Path, value: float) -> bool:
         """Whether a float is a symbol."""
         if self.dynamic is False or not is_plain(path):

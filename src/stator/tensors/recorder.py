@@ -49,7 +49,7 @@ from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
 from stator.tensors.planning import plan_of
 from stator.tensors.readings import Readings
 from stator.tensors.rows import is_metadata
-from stator.tensors.scalars import ARITHMETIC, Scalars, truth_tensor
+from stator.tensors.scalars import ARITHMETIC, DIVISIONS, Scalars, truth_tensor
 from stator.tensors.signals import DataDependent, HiddenNumber, NotLeaf, OpFailed, UnsupportedOp, describe
 from stator.tensors.subclasses import PLAIN as PLAIN_CLASSES
 from stator.tensors.subclasses import overrides
@@ -461,6 +461,8 @@ class Recorder:
         made = self._apply(target, plan, state, tuple(nodes), named_nodes, found)
         if target.func in ARITHMETIC and type(made) is TracedTensor:
             self.scalars.note(target.func, args, made)
+        elif target.func in DIVISIONS and type(made) is TracedTensor:
+            self.scalars.divide(args, kwargs, made)
         return made
 
     def _plan(

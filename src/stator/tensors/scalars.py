@@ -13,6 +13,7 @@ from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors.traced import TracedTensor
 
 ARITHMETIC = frozenset({operator.add, operator.sub})
+DIVISIONS = frozenset({torch.div, torch.divide})
 SMALL = 1 << 60  # sums of numbers up to here do not overflow
 
 
@@ -27,6 +28,14 @@ class Scalars:
         """Remembers what a 0-d tensor was calculated from."""
         if _is_whole(made) and all(map(_is_part, args)):
             self._sums[made._node] = function, args
+
+    def divide(self, args: tuple[Any, ...], kwargs: dict[str, Any], made: TracedTensor) -> None:
+        """Remembers the quotient of two sizes, rounded down."""
+        if len(args) != 2 or kwargs.get("rounding_mode") not in ("floor", "trunc") or not _is_whole(made):
+            return
+        above, divisor = args
+        if type(divisor) is int and divisor > 0 and type(above) in (int, TracedInt) and _is_never_negative(above):
+            self.keep(made, above // divisor)
 
     def keep(self, traced: TracedTensor, number: Any) -> Any:
         if not traced._storage.mutated:
@@ -50,6 +59,12 @@ class Scalars:
 
 def _is_whole(tensor: TracedTensor) -> bool:
     return not tensor._meta.size and tensor._meta.dtype is torch.int64
+
+
+def _is_never_negative(number: Any) -> bool:
+    if type(number) is int:
+        return number >= 0
+    return number.symbols.unknowns.known(operator.ge, number.number, 0) is True
 
 
 def _is_part(value: Any) -> bool:

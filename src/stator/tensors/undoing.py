@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from stator.shapes.symbols import number_of
 from stator.tensors.meta import Meta
 from stator.tensors.plan import New
 from stator.tensors.targets import called
@@ -53,7 +54,7 @@ class Failures:
         homes = [self.homes.get(part) for part in nodes_in(parts)]
         if meta is None or node.kwargs or any(home is None or home.writes for home in homes):
             return None
-        return str(parts), tuple(meta.size)
+        return str(parts), tuple(map(number_of, meta.size))
 
 
 def nodes_in(value: Any) -> Iterable[fx.Node]:
