@@ -254,7 +254,7 @@ def call_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[st
     if type(obj) is LruCache:
         check_cache(host, obj)
     else:
-        check_called(host, obj)
+        check_called(host, obj, args)
     within = obj.func if type(obj) is functools.partial else None
     return call_python(host, f, obj, args, kwargs, within.__func__ if type(within) is types.MethodType else within)
 

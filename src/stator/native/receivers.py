@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 VALUE_TYPES = (int, float, complex, str, bytes, tuple, frozenset)
 
+CYTHON = "cython_function_or_method"  # each module of Cython may have a type of its own
+
 
 def may_run(host: Host, function: Any) -> bool:
     """Whether native code may call a C function by itself."""
@@ -71,9 +73,11 @@ def check_bases(host: Host, cls: type) -> None:
     host.checked_classes[id(cls)] = cls
 
 
-def check_called(host: Host, obj: Any) -> None:
+def check_called(host: Host, obj: Any, args: list[Any]) -> None:
     """An outside object that C code calls (Cython functions are such): only where it never changes anything."""
     record = host.records.get(id(obj))
+    if record is None and args and type(obj).__name__ == CYTHON:  # a method of the type of the first argument
+        check_receiver(host, obj, args[0])
     if record is None or record.inner is not record.obj or never_changes(obj):
         return
     mro = type.__dict__["__mro__"].__get__(type(obj))

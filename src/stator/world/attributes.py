@@ -98,7 +98,7 @@ def read_data_descriptor(world: World, f: Frame, obj: Any, name: str, descriptor
         if descriptor.fget is None:
             return native(f, _frames.descr_get, descriptor, obj, type(obj))
         return world.call(f, descriptor.fget, [obj], None)
-    if type(descriptor) in C_DATA:
+    if is_c_data(descriptor):
         record = world.records.get(id(obj))
         if record is not None and record.obj is obj:
             return read_slot(world, f, record, name, descriptor)
@@ -113,6 +113,12 @@ def read_data_descriptor(world: World, f: Frame, obj: Any, name: str, descriptor
 def is_native_getter(cls: type) -> bool:
     """Whether C code reads what descriptors of this class give, a field of a structure for example."""
     return not any(_frames.is_heap_type(base) for base in type.__dict__["__mro__"].__get__(cls))
+
+
+def is_c_data(descriptor: Any) -> bool:
+    """Whether C keeps what a data descriptor reads and writes, also one of a kind of its own as ctypes has."""
+    kind = type(descriptor)
+    return kind in C_DATA or (kind is not property and not _frames.is_heap_type(kind))
 
 
 def read_descriptor(f: Frame, descriptor: Any, obj: Any) -> Any:
@@ -349,7 +355,7 @@ def write_generic(world: World, f: Frame, record: Any, name: str, value: Any) ->
         detail = f"assignment to {type(obj).__name__}.{name}, which was patched"
         raise world.refuse("outside-write", detail, target=name)
     if found is not UNBOUND and _frames.descriptor_kind(type(found)) & 2:
-        if type(found) in C_DATA:
+        if is_c_data(found):
             if type(found) is not types.MemberDescriptorType:
                 raise world.refuse("outside-write", f"assignment to {type(obj).__name__}.{name}", target=name)
             if value is UNBOUND:

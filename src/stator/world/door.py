@@ -377,7 +377,7 @@ def enter_partial(world: World, obj: Any, path: Path) -> Any:
 
 
 def enter_namespace(world: World, obj: Any, path: Path) -> Any:
-    inner = types.SimpleNamespace()
+    inner = types.SimpleNamespace.__new__(type(obj))
     shadow(world, obj, path, inner)
     copy_attributes(world, obj, path, inner)
     return inner
@@ -532,6 +532,7 @@ FAMILIES: list[tuple[type, Importer]] = [
     (set, enter_set),
     (deque, enter_deque),
     (bytearray, enter_bytearray),
+    (types.SimpleNamespace, enter_namespace),
     (frozenset, enter_frozenset),
     (C_RANDOM, enter_random),
     (threading.local, enter_thread_local),

@@ -1,0 +1,111 @@
+"""State of outside objects that C keeps: it is guarded where the program reads it, and changes of it last."""
+
+from __future__ import annotations
+
+import ctypes
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import stator
+
+Program = tuple[Callable[[Any], Any], Callable[[], Any]]  # what is compiled, and what happens between its calls
+
+
+class Config(types.SimpleNamespace):
+    """One that the program made a class of."""
+
+    @property
+    def doubled(self) -> int:
+        return self.n * 2
+
+    def step(self) -> Config:
+        self.n += 1
+        return self
+
+
+class Pair(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_float * 2))
+
+
+def namespace_read() -> Program:
+    config = types.SimpleNamespace(n=1, inner=types.SimpleNamespace(m=2), me=None)
+    config.me = config
+    return lambda x: (x + config.me.n + config.inner.m, repr(config.inner)), lambda: vars(config.inner).update(m=7)
+
+
+def namespace_written() -> Program:
+    config = types.SimpleNamespace(n=1, t=torch.ones(1))
+
+    def program(x: Any) -> Any:
+        config.n += 1
+        config.t = config.t + x
+        config.seen = [config.n]
+        if config.n == 3:
+            del config.seen
+        return x * config.n, config, sorted(vars(config))
+
+    return program, lambda: setattr(config, "n", config.n + 3)
+
+
+def namespace_of_a_class() -> Program:
+    config = Config(n=1)
+
+    def program(x: Any) -> Any:
+        return x * config.step().doubled, repr(config), config == Config(n=2), config
+
+    return program, lambda: setattr(config, "n", 5)
+
+
+def structure() -> Program:
+    pair = Pair(1)
+
+    def program(x: Any) -> Any:
+        pair.a += 1
+        pair.b[0] = pair.a
+        return x + pair.a, pair.b[0]
+
+    return program, lambda: setattr(pair, "a", 5)
+
+
+def generator_state() -> Program:
+    generator = np.random.RandomState(0)
+    return lambda x: x + generator.get_state()[2], lambda: generator.rand(3)  # type: ignore[operator,union-attr]
+
+
+def generator_spawns() -> Program:
+    generator = np.random.default_rng(0)
+    return lambda x: x + generator.spawn(1)[0].random(), lambda: generator.random()
+
+
+PROGRAMS = [namespace_read, namespace_written, namespace_of_a_class, structure, generator_state, generator_spawns]
+
+
+@pytest.mark.parametrize("make", PROGRAMS)
+def test_same(make: Callable[[], Program]) -> None:
+    seen = []
+    for compiles in (False, True):
+        program, between = make()
+        target = stator.compile(program, backend="eager") if compiles else program
+        told = []
+        for _ in range(3):
+            told += [repr(target(torch.ones(1))) for _ in range(2)]
+            between()
+        seen.append(told)
+    assert seen[1] == seen[0]
+
+
+def test_a_namespace_is_captured_whole() -> None:
+    config = types.SimpleNamespace(n=1)
+
+    def program(x: Any) -> Any:
+        config.n += 1
+        return x * config.n, config
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    assert [compiled(torch.ones(1))[1] is config for _ in range(3)] == [True] * 3
+    assert config.n == 4
