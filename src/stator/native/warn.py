@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 from stator._frames import UNBOUND
+from stator.code.own_files import OWN_FILES
 from stator.frame import Frame, native, throw
 from stator.native.callers import call_framed
 from stator.native.host import Host
@@ -36,9 +39,10 @@ def stand_warn(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any
         return call_framed(host, f, function, args, kwargs)
     if not isinstance(message, Warning):
         message = host.call(f, category, [message], None)
-    place = place_of(f, given.get("stacklevel", 1))
+    level = given.get("stacklevel", 1)
+    place = place_of(f, level)
     if place is None:
-        return call_framed(host, f, function, args, kwargs)
+        return issue_beyond(host, f, message, category, level - depth_of(f))
     return issue(host, f, message, category, place)
 
 
@@ -52,6 +56,24 @@ def place_of(f: Frame, level: int) -> tuple[str, int, str, Any] | None:
     namespace = frame.globals
     name = frame.world.namespace_get(namespace, "__name__")
     return frame.code.co_filename, frame.object.f_lineno, name if type(name) is str else "<string>", namespace
+
+
+def depth_of(f: Frame) -> int:
+    depth, frame = 0, f
+    while frame is not None:
+        depth, frame = depth + 1, frame.outer
+    return depth
+
+
+def issue_beyond(host: Host, f: Frame, message: Any, category: type, above: int) -> None:
+    """A warning that names the place from which the captured frames were called: known at run time only."""
+    text = native(f, str, message)
+    actions = set(actions_for(host, f, text, category))
+    if actions == {"ignore"}:
+        return
+    if "error" in actions:
+        raise host.refuse("native-effect", "a warning that may be an error", function="warnings.warn")
+    host.defer(show_beyond, [text, category, above], None)
 
 
 def issue(host: Host, f: Frame, message: Any, category: type, place: tuple[str, int, str, Any]) -> None:
@@ -73,18 +95,35 @@ def issue(host: Host, f: Frame, message: Any, category: type, place: tuple[str, 
 
 def action_for(host: Host, f: Frame, text: str, category: type, module: str, line: int) -> str:
     """The action of the first filter that matches."""
+    return next(actions_for(host, f, text, category, (module, line)))
+
+
+def actions_for(host: Host, f: Frame, text: str, category: type, place: tuple[str, int] | None = None) -> Iterator[str]:
+    """The actions of the filters that match, up to one that does so wherever the warning comes from."""
     machinery = host.enter_const(warnings)
     for action, pattern, kind, where, number in host.load_attr(f, machinery, "filters"):
-        matches = (pattern is None or pattern.match(text)) and issubclass(category, kind)
-        if matches and (where is None or where.match(module)) and number in (0, line):
-            return str(action)
-    return str(host.load_attr(f, machinery, "defaultaction"))
+        if (pattern is not None and not pattern.match(text)) or not issubclass(category, kind):
+            continue
+        anywhere = where is None and number == 0
+        if anywhere or place is None or ((where is None or where.match(place[0])) and number in (0, place[1])):
+            yield str(action)
+        if anywhere:
+            return
+    yield str(host.load_attr(f, machinery, "defaultaction"))
 
 
 def show(text: str, category: Any, filename: str, line: int, module: str, namespace: dict[str, Any]) -> None:
     """Run time: the warning as `warnings.warn` would have issued it there."""
     registry = namespace.setdefault(REGISTRY, {})
     warnings.warn_explicit(text, category, filename, line, module, registry)
+
+
+def show_beyond(text: str, category: Any, above: int) -> None:
+    """Run time: the warning as issued so many frames above the captured ones, of which none is left but stator's."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_code.co_filename.startswith(OWN_FILES):
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    warnings.warn(text, category, level + above - 1)
 
 
 class Registries:

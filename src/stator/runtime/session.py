@@ -14,6 +14,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from stator import _entry, _frames
+from stator.code.own_files import OWN_FILES
 from stator.control.breaking import breaks_are_errors
 from stator.control.stance import may_compile
 from stator.errors import Again, ConstraintViolation, RecompileLimit, StatorError, Unsupported, unsupported
@@ -30,7 +31,6 @@ from stator.runtime.continuation import Break, Continuation, is_resumed
 from stator.runtime.learned import SIZES, UNSETTLED, Learned
 from stator.runtime.optimizers import PLAINLY
 from stator.runtime.tail import GoingOn
-from stator.runtime.tracebacks import OWN_FILES
 from stator.tensors.signals import OpFailed
 
 MOST_CAPTURES = 32  # times the recompile limit, counting entries that were dropped since

@@ -1,4 +1,4 @@
-"""Tracebacks of exceptions that leave compiled code show the user's frames only (see csrc/entry/traceback.c)."""
+"""Files of stator: tracebacks of exceptions that leave compiled code do not show frames of them (traceback.c)."""
 
 from __future__ import annotations
 
