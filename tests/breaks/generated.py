@@ -12,6 +12,7 @@ import argparse
 import ast
 import contextlib
 import copy
+import functools
 import io
 import random
 import sys
@@ -29,7 +30,7 @@ from stator.report import events
 from tests.breaks.generating import PRELUDE, source
 
 FILES = ("<prelude>", "<program>")
-SHARED = ("COUNT", "LOG", "TABLE")
+SHARED = ("COUNT", "LOG", "TABLE", "SPACE", "PART")
 CONSTANTS = (type(None), bool, int, float, str, type)  # tuples of them may be one or several
 AGAIN = ("captured with constants", "captured without numbers")  # a first attempt failed, no mistake
 
@@ -71,6 +72,8 @@ class Picture:
         if isinstance(value, types.FunctionType):
             cells = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
             return [value.__name__, self.of(value.__defaults__), self.of(value.__kwdefaults__), self.of(cells)]
+        if isinstance(value, functools.partial):
+            return [self.of(value.func), self.of(value.args), self.of(value.keywords)]
         if hasattr(value, "__slots__"):
             return [self.of(getattr(value, name, None)) for name in value.__slots__]
         return self.of(vars(value)) if hasattr(value, "__dict__") else None

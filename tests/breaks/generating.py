@@ -12,12 +12,13 @@ import random
 import re
 
 PRELUDE = '''
-import asyncio, contextlib, functools, itertools, operator, os, sys
+import asyncio, contextlib, functools, itertools, operator, os, sys, types
 import torch, stator
 
 COUNT = 0
 LOG = []
 TABLE = {"a": 1, "b": torch.ones(3)}
+SPACE = types.SimpleNamespace(n=0, kept=[], inner=types.SimpleNamespace(t=None))
 
 
 @stator.disable
@@ -32,6 +33,9 @@ def note(*values):
 
 def total(*args, scale=1, **kwargs):
     return sum(args, 0) * scale + len(kwargs)
+
+
+PART = functools.partial(total, 1, scale=2)
 
 
 class Box:
@@ -323,6 +327,26 @@ SIMPLE = [
     "note(eval('i0 + 1'))",
     "torch.nn.functional.relu_($t)",
     "note($t is $b.value, $l is $b.rest)",
+    "$t = $t[:]",
+    "$t = $t.view(3)",
+    "part = $t[:2]; part += $I; note(part)",
+    "$t.view(3, 1)[1:].mul_($I)",
+    "$t.data[0] = $I",
+    "note($t.numpy().sum() > $I)",
+    "$l[0], $t = $t, $T",
+    "del $i; $i = $I",
+    "SPACE.n += $I; note(SPACE.n)",
+    "SPACE.kept.append($A); note(len(SPACE.kept))",
+    "SPACE.inner.t = $T",
+    "note(SPACE.inner.t is $t, sorted(vars(SPACE)))",
+    "setattr(SPACE, 'more', $A)",
+    "PART.keywords['scale'] = $I; note(PART($I))",
+    "note(total(*$L[:0], *[$I, $I], **{'scale': $I, 'k': $A}))",
+    "Box.count = getattr(Box, 'count', 0) + 1; note($b.count)",
+    "note(f'{$I=} {$S!a:>{$I}}')",
+    "note([*map(lambda q, k: (q, k), $L, range(2))])",
+    "note(all(q is not None for q in $L), [q for q in $L if q is None or q])",
+    "note((yes := $C) and $A, yes is True)",
 ]
 
 # A row "@" stands for further statements; "@loop" for ones that may break and continue, "@body" for ones that may not
@@ -578,6 +602,74 @@ def cached(p):
 note(cached($I), cached($I))
 @
 note(cached($I))
+
+def final(p):
+    nonlocal t0, t1, l0, d0, b0, i0, i1
+    try:
+        @body
+        return $A
+    except KeyError:
+        return 'key'
+    finally:
+        note('final', p)
+        if p > $I:
+            return p
+note(final($I))
+
+def search(values):
+    nonlocal t1, t2, l1, d1, b1, i1, i2
+    for q in values:
+        try:
+            if q is None:
+                continue
+            if isinstance(q, str):
+                return q
+            @body
+        except ValueError:
+            break
+        else:
+            note('else', q)
+        finally:
+            i1 += 1
+            if i1 > 7:
+                continue
+    else:
+        return 'nothing'
+    return 'broken'
+note(search($L))
+
+turn = 0
+while $t.sum() > $I:
+    turn += 1
+    $t = $t - 1
+    if turn > 3: break
+    @loop
+else:
+    @
+
+@scope($A, ValueError)
+def guarded(p):
+    @body
+    return p
+note(guarded($I))
+
+class Held:
+    total = 0
+    def __init__(self, value): self.value = value
+    def __set_name__(self, owner, name): note('named', name)
+    def __get__(self, owner, kind): return self.value if owner is None else owner.__dict__.get('held', self.value)
+    def __set__(self, owner, value): owner.__dict__['held'] = value; Held.total += 1
+class Holder:
+    held = Held($A)
+holder = Holder()
+@
+holder.held = $A
+note(holder.held, Holder.held, Held.total, vars(holder))
+
+view = $t[1:]
+@
+view += 1
+note(view, view._base is None)
 
 f = []
 for q in range(2):

@@ -82,7 +82,25 @@ def generator_spawns() -> Program:
     return lambda x: x + generator.spawn(1)[0].random(), lambda: generator.random()
 
 
-PROGRAMS = [namespace_read, namespace_written, namespace_of_a_class, structure, generator_state, generator_spawns]
+def class_names() -> Program:
+    made = type("Made", (), {})
+    return lambda x: (x + 1, made.__name__, made().__class__.__qualname__), lambda: setattr(made, "__name__", "Other")
+
+
+def subclasses() -> Program:
+    base = type("Base", (), {})
+    kept = [type("First", (base,), {})]
+
+    def program(x: Any) -> Any:
+        found = base.__subclasses__()
+        found.reverse()
+        return x + len(found), [cls.__name__ for cls in found], found
+
+    return program, lambda: kept.append(type("Second", (base,), {}))
+
+
+PROGRAMS = [namespace_read, namespace_written, namespace_of_a_class, structure, generator_state, generator_spawns,
+            class_names, subclasses]  # fmt: skip
 
 
 @pytest.mark.parametrize("make", PROGRAMS)

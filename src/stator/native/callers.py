@@ -129,6 +129,8 @@ def call_builtin(host: Host, f: Frame, function: Any, args: list[Any], kwargs: d
         if row is not None:
             return row(host, f, unbound(function, owner), [owner, *args], kwargs)
         return call_python(host, f, function, args, kwargs)
+    if isinstance(owner, type) and (row := method_row(function.__name__, owner)) is not None:
+        return row(host, f, unbound(function, owner), [owner, *args], kwargs)
     return decided(host, f, function, args, kwargs)
 
 

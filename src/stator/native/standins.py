@@ -352,6 +352,17 @@ class Address:
 KEEPS_ADDRESSES = frozenset({"copy", "reprlib", "torch"})
 
 
+@method_standin(type, "__subclasses__")
+def stand_subclasses(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """The classes there are now are guarded; ones that the program makes come and go with each call."""
+    if len(args) != 1 or kwargs or host.is_inside_type(args[0]):
+        return call_python(host, f, function, args, kwargs)
+    found = type.__subclasses__(args[0])
+    if any(host.is_inside_type(cls) for cls in found):
+        raise host.refuse("native-impure", "subclasses that were made during capture", function="__subclasses__")
+    return host.enter(found, host.path_of(args[0]).part("subclasses", type.__subclasses__))
+
+
 @standin(gc.isenabled)
 def stand_gc_isenabled(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     return host.gc_enabled

@@ -194,9 +194,11 @@ def read_module(world: World, f: Frame, module: Any, name: str) -> Any:
     return throw(f, AttributeError(text, name=name, obj=module))
 
 
+CLASS_NAMES = frozenset(["__name__", "__qualname__"])  # the version of a class does not tell of new ones
+
 # Attributes of classes that C computes and that hold nothing a caller could change.
 CLASS_PLAIN = frozenset([
-    "__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__base__", "__class__", "__flags__",
+    *CLASS_NAMES, "__module__", "__doc__", "__mro__", "__bases__", "__base__", "__class__", "__flags__",
     "__basicsize__", "__itemsize__", "__dictoffset__", "__weakrefoffset__", "__text_signature__",
 ])  # fmt: skip
 
@@ -204,6 +206,8 @@ CLASS_PLAIN = frozenset([
 def read_class(world: World, f: Frame, cls: Any, name: str) -> Any:
     """cls.name: metaclass data descriptors, then the MRO, then the metaclass."""
     meta = type(cls)
+    if name in CLASS_NAMES and _frames.is_heap_type(cls) and not world.is_inside_type(cls):
+        return world.enter(native(f, RAW_READ, cls, name), world.path_of(cls).get(name))
     if name in CLASS_PLAIN or not _frames.is_heap_type(cls) or world.type_info(cls).pure_inside:
         return native(f, RAW_READ, cls, name)
     info = world.type_info(meta)

@@ -376,7 +376,7 @@ def enter_partial(world: World, obj: Any, path: Path) -> Any:
     return world.register_shadow(obj, path, inner)
 
 
-def enter_simple_namespace(world: World, obj: Any, path: Path) -> Any:
+def enter_namespace(world: World, obj: Any, path: Path) -> Any:
     inner = types.SimpleNamespace.__new__(type(obj))
     shadow(world, obj, path, inner)
     copy_attributes(world, obj, path, inner)
@@ -509,7 +509,7 @@ IMPORTERS: dict[int, Importer] = by_identity(
         types.CodeType: singleton,
         types.MappingProxyType: enter_proxy,
         functools.partial: enter_partial,
-        types.SimpleNamespace: enter_simple_namespace,
+        types.SimpleNamespace: enter_namespace,
         weakref.ref: enter_weakref,
         super: enter_super,
         re.Pattern: singleton,
@@ -532,7 +532,7 @@ FAMILIES: list[tuple[type, Importer]] = [
     (set, enter_set),
     (deque, enter_deque),
     (bytearray, enter_bytearray),
-    (types.SimpleNamespace, enter_simple_namespace),
+    (types.SimpleNamespace, enter_namespace),
     (frozenset, enter_frozenset),
     (C_RANDOM, enter_random),
     (threading.local, enter_thread_local),
