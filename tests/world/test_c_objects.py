@@ -7,7 +7,7 @@ import ctypes
 import io
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -97,3 +97,19 @@ def started_again(x: Any, state: Any) -> Any:
 @pytest.mark.parametrize("program", [counted, looked_at, deleted, started_again])
 def test_namespaces_are_written_to(program: Any) -> None:
     check(program, vary=[(torch.ones(2), Namespace(n=n)) for n in (1, 1, 3)], expect_recompiles=None)
+
+
+def test_entries_fit_the_call_they_were_made_from() -> None:
+    class Point(NamedTuple):
+        left: int
+        right: int
+
+    point, pair = Point(1, 2), Pair(3, 4)
+
+    def program(x: Any) -> Any:
+        return x + point.left * pair.left
+
+    compiled, x = stator.compile(program, backend="eager"), torch.zeros(2)
+    before = stator.stats()["graphs"]
+    assert torch.equal(compiled(x), program(x)) and torch.equal(compiled(x), program(x))
+    assert stator.stats()["graphs"] == before + 1 and stator.stats()["recompiles"] == 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 import types
+from collections import namedtuple
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 RAW_READ, RAW_WRITE = _frames.original_getattr, _frames.original_setattr
 Function, Method = types.FunctionType, types.MethodType
+TUPLE_FIELD = type(namedtuple("Named", "field").__dict__["field"])  # reads an item, which has come through the door
 BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
 C_DATA = (types.GetSetDescriptorType, types.MemberDescriptorType)
 Reader = Callable[["World", Frame, Any, str], Any]
@@ -103,22 +106,13 @@ def read_data_descriptor(world: World, f: Frame, obj: Any, name: str, descriptor
         if record is not None and record.obj is obj:
             return read_slot(world, f, record, name, descriptor)
         return native(f, _frames.descr_get, descriptor, obj, type(obj))
-    entered = class_value(world, type(obj), name, descriptor)
-    record = world.records.get(id(obj))
-    if record is None or record.inner is not obj or not is_native_getter(type(descriptor)):
-        return read_descriptor(f, entered, obj)
-    return world.enter(native(f, _frames.descr_get, entered, obj, type(obj)), record.path.get(name))
-
-
-def is_native_getter(cls: type) -> bool:
-    """Whether C code reads what descriptors of this class give, a field of a structure for example."""
-    return not any(_frames.is_heap_type(base) for base in type.__dict__["__mro__"].__get__(cls))
+    return read_descriptor(f, class_value(world, type(obj), name, descriptor), obj)
 
 
 def is_c_data(descriptor: Any) -> bool:
     """Whether C keeps what a data descriptor reads and writes, also one of a kind of its own as ctypes has."""
     kind = type(descriptor)
-    return kind in C_DATA or (kind is not property and not _frames.is_heap_type(kind))
+    return kind in C_DATA or (kind not in (property, TUPLE_FIELD) and not _frames.is_heap_type(kind))
 
 
 def read_descriptor(f: Frame, descriptor: Any, obj: Any) -> Any:
@@ -148,7 +142,8 @@ def read_slot(world: World, f: Frame, record: Any, name: str, descriptor: Any) -
         world.guard_slot_empty(record, name, descriptor)
         slots[name] = (UNBOUND, UNBOUND, descriptor)
         raise RAISED
-    value = world.light(real, record.path.get(name))
+    plain = type(descriptor) in C_DATA
+    value = world.light(real, record.path.get(name) if plain else record.path.part(name, operator.attrgetter(name)))
     slots[name] = (value, value, descriptor)
     return value
 
