@@ -217,3 +217,16 @@ def test_rates_of_groups_that_change_one_after_the_other():
 
     rates = [(0.5, 0.25), (0.25, 0.25), (0.75, 0.125), (0.3, 0.7)]
     twice(program, [(torch.ones(2), [{"rate": rate, "decay": 0.1} for rate in both]) for both in rates])
+
+
+def test_sizes_that_are_kept_across_a_break():
+    """The length changes first, then the number of rows, which a variable holds."""
+
+    def program(x):
+        rows, shape = len(x), tuple(x.shape)
+        scale = {1: 2}[int((x == x).any())]  # a break
+        return x.view(rows, -1) * scale + torch.arange(rows)[:, None], x.reshape(-1).view(shape)
+
+    calls = [(torch.randn(b, s, 3),) for b, s in ((4, 6), (4, 7), (5, 7), (3, 9))]
+    report = check(program, vary=calls, expect_recompiles=2, expect_graphs=None, expect_breaks=None, fullgraph=False)
+    assert report.gained("frames_captured") == 4

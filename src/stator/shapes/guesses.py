@@ -108,8 +108,9 @@ class Guesses:
         return not tensor.dtype.is_floating_point or all(size == 1 or size in self.sizes for size in tensor.shape)
 
     def takes_int(self, path: Path, value: int) -> bool:
-        """An argument that is an int (0, 1 and -1 choose rather than count), or the next one of an iterator."""
-        likely = (self._is_number(path) and abs(value) > 1) or (self.starts < MOST_STARTS and is_next(path))
+        """An argument, or as large as a size (0, 1 and -1 choose rather than count), or the next of an iterator."""
+        counts = self._is_number(path) or (self.active and value in self.sizes and is_given(path))
+        likely = (counts and abs(value) > 1) or (self.starts < MOST_STARTS and is_next(path))
         return likely and (path, "int", 0) not in self.wrong
 
     def takes_part(self, path: Path, value: int) -> bool:
