@@ -386,9 +386,10 @@ def enter_namespace(world: World, obj: Any, path: Path) -> Any:
 
 def enter_getter(world: World, obj: Any, path: Path) -> Any:
     """itemgetter, attrgetter, methodcaller: known by what they were made of."""
-    world.guards.add(path, TYPE_IS, type(obj), world.origin())
+    kind: Any = type(obj)
+    world.guards.add(path, TYPE_IS, kind, world.origin())
     world.register(obj, path)
-    world.enter(obj.__reduce__(), path.part("recipe", type(obj).__reduce__))
+    world.enter(obj.__reduce__(), path.part("recipe", kind.__reduce__))
     return obj
 
 
