@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import operator
+import re
+import struct
 import types
 from collections.abc import Callable
 from typing import Any
@@ -99,8 +102,23 @@ def subclasses() -> Program:
     return program, lambda: kept.append(type("Second", (base,), {}))
 
 
+def unchanging_objects() -> Program:
+    """Objects that never change themselves are replaced by others."""
+    box = types.SimpleNamespace(match=re.match("a(b)", "ab"), struct=struct.Struct("<i"), get=operator.itemgetter(0))
+    box.attr, box.call = operator.attrgetter("real"), operator.methodcaller("count", "a")
+    others = iter([
+        {"match": re.match("a(c)", "ac")}, {"struct": struct.Struct("<q")}, {"get": operator.itemgetter(1)},
+        {"attr": operator.attrgetter("imag")}, {"call": operator.methodcaller("count", "b")},
+    ])  # fmt: skip
+
+    def program(x: Any) -> Any:
+        return x + box.get([1, 2]), box.match.group(1), box.struct.size, box.attr(3 + 4j), box.call("aab")
+
+    return program, lambda: vars(box).update(next(others))
+
+
 PROGRAMS = [namespace_read, namespace_written, namespace_of_a_class, structure, generator_state, generator_spawns,
-            class_names, subclasses]  # fmt: skip
+            class_names, subclasses, unchanging_objects]  # fmt: skip
 
 
 @pytest.mark.parametrize("make", PROGRAMS)
@@ -110,7 +128,7 @@ def test_same(make: Callable[[], Program]) -> None:
         program, between = make()
         target = stator.compile(program, backend="eager") if compiles else program
         told = []
-        for _ in range(3):
+        for _ in range(5):
             told += [repr(target(torch.ones(1))) for _ in range(2)]
             between()
         seen.append(told)

@@ -9,6 +9,7 @@ import gc
 import operator
 import random
 import re
+import struct
 import threading
 import types
 import weakref
@@ -383,6 +384,15 @@ def enter_namespace(world: World, obj: Any, path: Path) -> Any:
     return inner
 
 
+def enter_getter(world: World, obj: Any, path: Path) -> Any:
+    """itemgetter, attrgetter, methodcaller: known by what they were made of."""
+    kind: Any = type(obj)
+    world.guards.add(path, TYPE_IS, kind, world.origin())
+    world.register(obj, path)
+    world.enter(obj.__reduce__(), path.part("recipe", kind.__reduce__))
+    return obj
+
+
 def enter_super(world: World, obj: Any, path: Path) -> Any:
     """`super()` that a variable keeps: another one for the same class and object."""
     world.guards.add(path, TYPE_IS, super, world.origin())
@@ -513,6 +523,9 @@ IMPORTERS: dict[int, Importer] = by_identity(
         weakref.ref: enter_weakref,
         super: enter_super,
         re.Pattern: singleton,
+        re.Match: enter_opaque,
+        struct.Struct: enter_opaque,
+        **dict.fromkeys((operator.itemgetter, operator.attrgetter, operator.methodcaller), enter_getter),
         decimal.Context: ambient.enter_decimal_context,
         decimal.Decimal: ambient.enter_decimal,
         type(decimal.Context().flags): ambient.refuse_signals,
