@@ -71,8 +71,8 @@ def test_several_breaks():
     told = stator.explain(twice)(torch.ones(3))
     assert torch.equal(told.result, twice(torch.ones(3)))
     assert told.graph_count == 3 and len(told.guards) >= 3 and not told.skips
-    value, text, branch = told.breaks
-    assert (value.id, text.id, branch.id) == ("data-dependent-value", "outside-type", "data-dependent-branch")
+    value, branch = told.breaks
+    assert (value.id, branch.id) == ("data-dependent-value", "data-dependent-branch")
     assert [place.function for place in value.stack] == ["twice", "parts"]
     assert "feeds a text" in value.remedy and "feeds `if`" in branch.remedy
     assert branch.location.lineno == twice.__code__.co_firstlineno + 4
