@@ -711,3 +711,29 @@ def test_a_key_that_is_new_in_a_loop():
         return len(holder.logs)
 
     differ(program, lambda: [Holder(logs={"a": [1], "b": []})], calls=5)
+
+
+class Base:
+    def value(self, x: Any) -> Any:
+        return x + 1
+
+
+class Derived(Base):
+    def value(self, x: Any) -> Any:
+        return super().value(x) * 2
+
+    def kept(self, x: Any) -> Any:
+        return [super(Derived, self).value(x), (lambda: self)() is self and super().value(x)]
+
+
+def test_super_does_not_look_at_variables():
+    def program(holder, x):
+        log = holder.log
+        log.append(1)
+        return Derived().value(x), Derived().kept(x), len(log)
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    ours, theirs = Holder(log=[]), Holder(log=[])
+    for _ in range(6):
+        assert repr(compiled(ours, T)) == repr(program(theirs, T))
+    assert entries_of(compiled) <= 3

@@ -28,6 +28,7 @@ from stator.native.rows import OVERRIDES, method_standin, passes_on, standin
 from stator.world import attributes
 from stator.world.callbacks import TWINS
 from stator.world.door import BY_ID, CONSTANT_TYPES
+from stator.world.lazy import forced
 
 
 @passes_on
@@ -107,7 +108,19 @@ def stand_type(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any
 
 @standin(super)
 def stand_super(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """Without arguments it looks for them in the calling frame."""
+    args = args or implied(host, f)
     return (call_python if args else call_framed)(host, f, function, args, kwargs)
+
+
+def implied(host: Host, f: Frame) -> list[Any]:
+    """`__class__` and the first argument of a method; nothing where there is not both."""
+    code = f.code
+    if not code.co_argcount or "__class__" not in code.co_freevars:
+        return []
+    cls = host.load_cell(f, f.info.slots.index("__class__"))
+    first = host.load_cell(f, 0) if code.co_varnames[0] in code.co_cellvars else forced(host, f.locals[0])
+    return [] if first is UNBOUND or not isinstance(cls, type) else [cls, first]
 
 
 @standin(globals)
