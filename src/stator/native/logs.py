@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import enum
+import inspect
 import logging
+from types import FunctionType, ModuleType
 from typing import Any
 
+from stator.errors import Again
 from stator.frame import Frame, native
+from stator.guards import path as paths
 from stator.native.callers import call_python
 from stator.native.host import Host
 from stator.native.rows import standin
+
+SEEN = paths.const("what handlers of the program do is seen by it")
+OWN = frozenset({"logging", "logging.handlers"})
 
 
 @standin(logging.Logger.isEnabledFor)
@@ -35,6 +42,9 @@ def stand_log(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any)
     plain = not (given.get("exc_info") or given.get("stack_info") or given.get("extra"))
     if id(logger) not in host.records or not plain:
         return call_python(host, f, function, args, kwargs)
+    host.handlers += handlers_of(host.records[id(logger)].obj)
+    if host.handlers and SEEN in host.whole_paths:
+        raise host.refuse("native-effect", "a handler of the program gets a message", function="Logger._log")
     frame: Any = caller_of(f, given.get("stacklevel", 1))
     values = given.get("args", ())
     known = type(given["msg"]) is str or type(given["msg"]) in host.texts
@@ -43,6 +53,33 @@ def stand_log(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any)
     place = [frame.code.co_filename, frame.object.f_lineno, frame.code.co_name]
     host.defer(handle, [logger, given["level"], message, texts, *place], None)
     return None
+
+
+def handlers_of(logger: Any) -> list[Any]:
+    """Handlers and filters that a message of a logger comes to, of other classes than those of the logging module."""
+    found = []
+    while logger is not None:
+        rows = [*logger.filters, *logger.handlers, *(row for handler in logger.handlers for row in handler.filters)]
+        found += [row for row in rows if type(row).__module__ not in OWN]
+        logger = logger.parent if logger.propagate else None
+    return found
+
+
+def check(host: Host) -> None:
+    """At the end: messages were left for later, which the program must not have noticed."""
+    if any(id(thing) in host.records for handler in host.handlers for thing in reached(handler)):
+        raise Again(SEEN)
+
+
+def reached(handler: Any) -> list[Any]:
+    """What a handler is likely to write to: itself, its attributes, and the globals that its methods name."""
+    found = [handler, *getattr(handler, "__dict__", {}).values()]
+    methods = [getattr(type(handler), name, None) for name in ("emit", "handle", "format", "filter", "__call__")]
+    for method in [handler, *methods]:
+        if isinstance(method, FunctionType) and method.__module__ not in OWN:
+            captured = inspect.getclosurevars(method)
+            found += [*captured.globals.values(), *captured.nonlocals.values()]
+    return [thing for thing in found if not isinstance(thing, (*PLAIN, FunctionType, type, ModuleType))]
 
 
 def is_plain(value: Any) -> bool:

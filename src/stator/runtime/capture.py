@@ -324,6 +324,7 @@ class Capture:
         arrays.check_memory(host, assembly.outputs.values())
         tensor_hooks.check(host)
         hook_handles.check(host)
+        logs.check(host)
         host.identities.guard(assembly.written, torch.Tensor)
         if type(result) is Break and host.recorder.traces and are_asked_for(result, assembly.outputs.values()):
             self.maker.backend = "eager"
