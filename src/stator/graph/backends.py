@@ -14,6 +14,7 @@ from torch import fx
 
 from stator.errors import BackendError, InvalidBackend, InvalidOptions
 from stator.graph import module
+from stator.graph.cache_tag import tagged
 from stator.graph.heard import told_afterwards
 from stator.graph.tracing import compiling, without_onednn
 from stator.report import events
@@ -54,7 +55,8 @@ def inductor(
     from torch._inductor import compile_fx  # heavy
 
     patches = inductor_settings(mode, options, dynamic)
-    compiled: Compiled = compile_fx.compile_fx(graph, inputs, config_patches=patches)
+    with tagged():
+        compiled: Compiled = compile_fx.compile_fx(graph, inputs, config_patches=patches)
     return compiled
 
 
