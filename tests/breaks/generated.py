@@ -27,7 +27,8 @@ import torch
 import stator
 from stator.eval import forced
 from stator.report import events
-from tests.breaks.generating import PRELUDE, source
+from tests.breaks.generating import source
+from tests.breaks.statements import PRELUDE
 
 FILES = ("<prelude>", "<program>")
 SHARED = ("COUNT", "LOG", "TABLE", "SPACE", "PART")

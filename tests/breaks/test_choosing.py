@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-import stator
+from tests.breaks.counting import graphs_and_breaks
 from tests.harness import check
 
 CALLS = [
@@ -91,18 +91,7 @@ def test_the_graph_chooses(program: Any) -> None:
 
 
 def test_it_is_one_graph_for_all_data() -> None:
-    assert counts(rewards) == (1, 0)
-
-
-def counts(program: Any) -> tuple[int, int]:
-    """Graphs and breaks."""
-    stator.reset()
-    compiled = stator.compile(program, backend="eager")
-    before = stator.stats()
-    for args in CALLS:
-        compiled(*args)
-    after = stator.stats()
-    return after["graphs"] - before["graphs"], after["graph_breaks"] - before["graph_breaks"]
+    assert graphs_and_breaks(rewards, CALLS) == (1, 0)
 
 
 class Ending:

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import stator
+from tests.breaks.counting import graphs_and_breaks
 from tests.harness import check
 
 CALLS = [(torch.tensor(data),) for data in ([1.0, 0.5], [1.0, -2.0], [float("nan"), 1.0], [1e10, 3.0])]
@@ -81,13 +82,7 @@ def test_texts_wait(program: Any) -> None:
 
 
 def test_logging_needs_one_graph() -> None:
-    stator.reset()
-    compiled = stator.compile(printed_in_a_loop, backend="eager")
-    before = stator.stats()
-    for args in CALLS:
-        compiled(*args)
-    after = stator.stats()
-    assert after["graphs"] - before["graphs"] == 1 and after["graph_breaks"] == before["graph_breaks"]
+    assert graphs_and_breaks(printed_in_a_loop, CALLS) == (1, 0)
 
 
 def looked_up(x: Any) -> Any:

@@ -8,12 +8,14 @@ import queue
 import subprocess
 import sys
 import threading
+import types
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from stator.runtime.libraries import is_left_whole
+from stator.runtime.libraries import has_no_tensors, is_left_whole
 from tests.harness import check
 
 QUEUE: queue.Queue[Any] = queue.Queue()
@@ -61,6 +63,16 @@ def test_one_break_for_each_call(program: Any, breaks: int) -> None:
     vary = [(torch.ones(3) * i,) for i in range(1, 4)]
     check(program, vary=vary[:1], fullgraph=False, expect_breaks=breaks)
     check(program, vary=vary, fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+def test_a_module_with_the_name_of_a_library(monkeypatch: Any) -> None:
+    """The files next to it are the user's."""
+    module = types.ModuleType("wandb")
+    module.__file__ = __file__
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    beside = __file__.replace("test_libraries", "test_beside")
+    assert not has_no_tensors(beside)
+    assert has_no_tensors(pathlib.Path(np.__file__).with_name("anything.py").as_posix())
 
 
 def test_only_such_libraries_are_left_whole() -> None:

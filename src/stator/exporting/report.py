@@ -189,13 +189,12 @@ class Facts:
 
     def _from(self, expr: Any, symbol: Any) -> bool:
         """Whether a condition holds from some size on; that becomes the bound."""
-        import sympy  # heavy
         from torch.utils._sympy.value_ranges import ValueRanges
 
         known, example = self.ranges[symbol], int(self.env.backed_var_to_val[symbol])
         last = min(example + PROBED, int(known.upper)) if known.upper.is_Integer else example + PROBED
         sizes = range(int(known.lower), last + 1)
-        failing = [size for size in sizes if expr.xreplace({symbol: sympy.Integer(size)}) != sympy.true]
+        failing = [size for size in sizes if not holds(expr, symbol, size)]
         if not failing or failing[-1] >= example:
             return False
         self.ranges[symbol] = ValueRanges(failing[-1] + 1, known.upper)
@@ -260,6 +259,16 @@ class Facts:
 
     def lines(self) -> list[str]:
         return [line for demand in self.demands for line in demand.lines()]
+
+
+def holds(expr: Any, symbol: Any, size: int) -> bool:
+    """Whether a condition on one symbol holds for a size; it does not where it makes no sense."""
+    import sympy  # heavy
+
+    try:
+        return bool(expr.xreplace({symbol: sympy.Integer(size)}) == sympy.true)
+    except (ZeroDivisionError, AssertionError):  # as torch's own functions have it
+        return False
 
 
 def divisors(expr: Any, symbol: Any) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-import inspect
+import gc
 import logging
 from types import FunctionType, ModuleType
 from typing import Any
@@ -77,8 +77,9 @@ def reached(handler: Any) -> list[Any]:
     methods = [getattr(type(handler), name, None) for name in ("emit", "handle", "format", "filter", "__call__")]
     for method in [handler, *methods]:
         if isinstance(method, FunctionType) and method.__module__ not in OWN:
-            captured = inspect.getclosurevars(method)
-            found += [*captured.globals.values(), *captured.nonlocals.values()]
+            names, cells = method.__code__.co_names, method.__closure__ or ()
+            found += [method.__globals__[name] for name in names if name in method.__globals__]
+            found += [thing for cell in cells for thing in gc.get_referents(cell)]  # none in an empty one
     return [thing for thing in found if not isinstance(thing, (*PLAIN, FunctionType, type, ModuleType))]
 
 

@@ -37,8 +37,8 @@ def is_standard(filename: str) -> bool:
 @functools.lru_cache(4096)
 def has_no_tensors(filename: str) -> bool:
     """Whether a file, of which code is running, is part of one of those packages."""
-    homes = (getattr(sys.modules.get(name), "__file__", None) for name in _NO_TENSORS)
-    return any(home is not None and filename.startswith(os.path.dirname(home) + os.sep) for home in homes)
+    homes = [home for name in _NO_TENSORS for home in getattr(sys.modules.get(name), "__path__", ())]
+    return any(filename.startswith(home + os.sep) for home in homes)
 
 
 def is_foreign(filename: str) -> bool:
