@@ -316,6 +316,24 @@ def test_scripted_functions_take_lists_of_their_own() -> None:
     assert made == 1
 
 
+def combined(left: tuple[torch.Tensor, torch.Tensor], right: tuple[torch.Tensor, torch.Tensor], by: float = 2.0):
+    a, b = left
+    c, d = right
+    return a * c, torch.addcmul(d, b, c) * by
+
+
+COMBINED = torch.jit.script(combined)
+
+
+def test_scripted_functions_take_lists_as_tuples() -> None:
+    def program(x: Any) -> Any:
+        both = COMBINED([x, x + 1], (x, x * 2))
+        return COMBINED(right=list(both), left=both, by=0.5)
+
+    made, _ = graphs(lambda: program, CALLS[:3])
+    assert made == 1
+
+
 @dataclass
 class Row:
     place: int

@@ -114,6 +114,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("sys", "get_asyncgen_hooks"): "run",
     ("sys", "audit"): "run",
     ("sys", "displayhook"): "native-effect",
+    ("scipy.fft._pocketfft.pypocketfft", "good_size"): "run",
+    ("scipy.fft._pocketfft.pypocketfft", "prev_good_size"): "run",
     ("gc", "collect"): "run",
     ("gc", "isenabled"): "run",
     ("gc", "is_tracked"): "run",

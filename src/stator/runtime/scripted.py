@@ -27,6 +27,7 @@ _TAKEN: dict[str, tuple[type, ...]] = {
     "str": (str,),
 }
 
+_OTHER = object()
 _TELLING = frozenset({"is_scripting", "is_tracing", "print"})  # names of what is another thing in Python
 
 
@@ -36,18 +37,13 @@ def call_scripted(host: Any, f: Frame, scripted: Any, args: list[Any], kwargs: d
     given = None if type(function) is not types.FunctionType else _bound(function, args, kwargs or {})
     record = host.records.get(id(scripted))
     is_same = vars(scripted).get("__name__") == "ScriptFunction"  # a trace took one of the ways through the function
-    if given is None or record is None or not is_same or not _takes(scripted, given) or _tells(function, 3):
+    taken = None if given is None or record is None or not is_same else _taken(scripted, given)
+    if taken is None or _tells(function, 3):
         name = getattr(function, "__qualname__", "a function")
         raise host.refuse("native-unknown", f"call of {name}, compiled by torch.jit", function=name)
     host.guards.add(record.path, IS, scripted, host.origin())
     f.tail = -1  # the frame is not that of this call
-    named = {name: own(value) for name, value in kwargs.items()} if kwargs else kwargs
-    return call_python(host, f, host.enter_const(function), [own(value) for value in args], named)
-
-
-def own(value: Any) -> Any:
-    """A compiled function has a list of its own."""
-    return list(value) if type(value) is list else value
+    return call_python(host, f, host.enter_const(function), [], taken)
 
 
 def _bound(function: types.FunctionType, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any] | None:
@@ -63,27 +59,40 @@ def _bound(function: types.FunctionType, args: list[Any], kwargs: dict[str, Any]
     return given if given.keys() == set(names) else None
 
 
-def _takes(scripted: Any, given: dict[str, Any]) -> bool:
-    """Whether no argument is converted; lists are, but only where none comes back: it would be another one."""
+def _taken(scripted: Any, given: dict[str, Any]) -> dict[str, Any] | None:
+    """The arguments as the compiled function has them, None if it converts them in other ways.
+
+    It has lists of its own, so none may come back: that would be another one.
+    """
     arguments, returns = scripted.schema.arguments, scripted.schema.returns
-    if list in map(type, given.values()) and not all(result.type.kind() == "TensorType" for result in returns):
-        return False
-    return len(arguments) == len(given) and all(
-        argument.name in given and _is_taken(argument.type, given[argument.name]) for argument in arguments
-    )
+    if list in map(type, given.values()) and not all(map(_holds_no_list, (result.type for result in returns))):
+        return None
+    if {argument.name for argument in arguments} != given.keys():
+        return None
+    taken = {argument.name: _converted(argument.type, given[argument.name]) for argument in arguments}
+    return None if any(value is _OTHER for value in taken.values()) else taken
 
 
-def _is_taken(kind: Any, value: Any) -> bool:
+def _holds_no_list(kind: Any) -> bool:
+    name = kind.kind()
+    return all(map(_holds_no_list, kind.elements())) if name == "TupleType" else name == "TensorType"
+
+
+def _converted(kind: Any, value: Any) -> Any:
+    """A value as one of this type, `_OTHER` if it is not known to become one. Lists become tuples where those are due."""
     name = kind.kind()
     if name == "OptionalType":
-        return value is None or _is_taken(kind.getElementType(), value)
-    if name == "TupleType":
-        parts = kind.elements()
-        return type(value) is tuple and len(parts) == len(value) and all(map(_is_taken, parts, value))
-    if name == "ListType":
-        element = kind.getElementType()
-        return type(value) is list and all(_is_taken(element, item) for item in value) and str(element) in _TAKEN
-    return type(value) in _TAKEN.get(str(kind), ())
+        return None if value is None else _converted(kind.getElementType(), value)
+    if name == "TupleType" and type(value) in (tuple, list) and len(value) == len(kind.elements()):
+        return _all_converted(kind.elements(), value, tuple)
+    if name == "ListType" and type(value) is list and str(kind.getElementType()) in _TAKEN:
+        return _all_converted([kind.getElementType()] * len(value), value, list)
+    return value if type(value) in _TAKEN.get(str(kind), ()) else _OTHER
+
+
+def _all_converted(kinds: list[Any], items: Any, made: type) -> Any:
+    found = list(map(_converted, kinds, items))
+    return _OTHER if any(item is _OTHER for item in found) else made(found)
 
 
 def _tells(function: types.FunctionType, depth: int) -> bool:
