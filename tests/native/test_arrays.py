@@ -226,3 +226,19 @@ def test_arrays_as_indices_of_tensors() -> None:
             for i, kind in enumerate((np.int64, np.int64, np.int64))]  # fmt: skip
     check(program, vary=rows, fullgraph=True)
     check(lambda x, i: x[i] + 1, torch.arange(9.0).reshape(3, 3), np.array([1, 0], dtype=np.int32), fullgraph=True)
+
+
+INDICES = np.tril_indices(3, k=-1)
+
+
+def test_outside_arrays_as_indices_of_tensors() -> None:
+    """Those that own their memory too."""
+
+    def program(x):
+        y = torch.zeros(3, 3)
+        y[INDICES[0], INDICES[1]] = x
+        return y, x[np.arange(2)], x[np.array([True, False, True])], y[INDICES]
+
+    check(program, torch.arange(3.0))
+    check(lambda x: x[INDICES[1].astype(np.int16)], torch.arange(3.0))
+    check(lambda x: x[INDICES[0].astype(np.float32)], torch.arange(3.0), fullgraph=False, expect_breaks=None)

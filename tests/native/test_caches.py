@@ -1,5 +1,6 @@
 """functools.lru_cache on functions from outside: hits are honoured, misses run the function once and fill the cache."""
 
+import collections
 import functools
 import math
 
@@ -190,3 +191,24 @@ def test_effects_and_arguments_that_vary():
     x = torch.ones(5)
     assert compiled(x).tolist() == compiled(x).tolist() == [6] * 5
     assert SEEN == [5]
+
+
+TABLE = collections.defaultdict(list, first=[1])
+
+
+@functools.lru_cache(16)
+def halves(n):
+    return n // 2
+
+
+def test_next_to_a_table_that_changes():
+    """The function has no effects, whatever the program did before."""
+
+    def program(x):
+        TABLE["second"] = [2]
+        count = len([name for name in TABLE])
+        return x.reshape(halves(x.shape[0]), 2) * count
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    for n in (4, 6, 8):
+        assert compiled(torch.ones(n)).shape == (n // 2, 2)

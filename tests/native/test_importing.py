@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 import stator
+from stator.runtime import prepared
 
 SOURCE = """
 import torch
@@ -132,6 +134,43 @@ def test_after_a_look_for_it(program: Callable[..., Any]) -> None:
     sys.modules.pop(NAME)
     with pytest.raises(stator.Unsupported, match="after a look"):
         stator.compile(program, backend="eager", fullgraph=True)(x)
+
+
+def test_after_a_look_for_others() -> None:
+    """Libraries look for frameworks, and load what belongs to the one that is there."""
+
+    def program(x: Any) -> Any:
+        if "no_such_framework" in sys.modules:
+            return x
+        import loaded_while_capturing
+
+        return x * loaded_while_capturing.TABLE
+
+    x = torch.arange(3.0)
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    assert [compiled(x).tolist() for _ in range(2)] == [[0.0, 2.0, 4.0]] * 2
+
+
+def test_libraries_that_look_for_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have found it before the first capture, so an entry does not exclude itself."""
+    found = types.ModuleType("einops._backends")
+    found.get_backend = lambda tensor: KINDS.setdefault(type(tensor), tensor.ndim)  # type: ignore[attr-defined]
+    KINDS.clear()
+    monkeypatch.setitem(sys.modules, "einops._backends", found)
+    monkeypatch.setattr(prepared, "_waiting", dict(prepared.LIBRARIES))
+
+    def program(x: Any) -> Any:
+        return x * (1 if type(x) in KINDS else KINDS.setdefault(type(x), 1))
+
+    stator.reset()
+    compiled = stator.compile(program, backend="eager")
+    for _ in range(3):
+        compiled(torch.ones(2))
+    assert stator.stats()["graphs"] == 1
+    assert torch.nn.Parameter in KINDS
+
+
+KINDS: dict[type, int] = {}
 
 
 def everything_of_a_module(x: Any) -> Any:

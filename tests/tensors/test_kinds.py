@@ -84,3 +84,20 @@ def test_encoder_with_padding() -> None:
     with torch.no_grad():
         found = whole(x, src_key_padding_mask=mask)
         torch.testing.assert_close(found[~mask], encoder(x, src_key_padding_mask=mask)[~mask])
+
+
+def python_types(x: Any) -> Any:
+    made = torch.ones(x.shape[0], dtype=bool), torch.zeros(2, dtype=int), torch.tensor([1, 2], dtype=complex)
+    return (
+        made,
+        x.to(float),
+        x.to("cpu", int),
+        x.sum(dtype=float),
+        torch.softmax(x, 0, float),
+        x.new_zeros(2, dtype=int),
+    )
+
+
+def test_classes_of_python_are_dtypes() -> None:
+    check(python_types, vary=[(torch.arange(3.0),), (torch.arange(4.0),), (torch.arange(5.0),)], expect_recompiles=1)
+    check(lambda x: x.type(float), torch.ones(2), fullgraph=False, expect_breaks=None)

@@ -232,8 +232,8 @@ def _change_context(target: Target, old: Sequence[Any], new: Sequence[Any]) -> N
         if before != now:
             target.emitter.statement(f"{{0}}.{name} = {{1}}", target.expression, now)
     for name, before, now in zip(("flags", "traps"), old[-2:], new[-2:], strict=True):
-        for signal, value in now.items():
-            if before[signal] != value:
+        for (signal, value), other in zip(now, before, strict=True):
+            if other != (signal, value):
                 target.emitter.statement(f"{{0}}.{name}[{{1}}] = {{2}}", target.expression, Const(signal), value)
 
 
@@ -262,16 +262,16 @@ _CONTEXT_FIELDS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 
 
 def _read_context(obj: Any) -> tuple[Any, ...]:
-    return (*(getattr(obj, name) for name in _CONTEXT_FIELDS), dict(obj.flags), dict(obj.traps))
+    return (*(getattr(obj, name) for name in _CONTEXT_FIELDS), tuple(obj.flags.items()), tuple(obj.traps.items()))
 
 
 def _read_defaultdict(obj: Any) -> tuple[Any, Pairs]:
-    return defaultdict.__dict__["default_factory"].__get__(obj), [*dict.items(obj)]
+    return defaultdict.__dict__["default_factory"].__get__(obj), tuple(dict.items(obj))
 
 
 _C_RANDOM: Any = random.Random.__base__
 
-# builtin type -> (how to read its contents, how to write the difference)
+# builtin type -> (how to read its contents, how to write the difference); what reading makes anew is a tuple
 _ROWS: tuple[tuple[Any, Any, Any], ...] = (
     (list, lambda obj: [*list.__iter__(obj)], _change_list),
     (dict, lambda obj: [*dict.items(obj)], _change_dict),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import codecs
+import itertools
 import operator
 import sys
 from typing import Any
@@ -20,20 +21,23 @@ for _codec in ("ascii", "latin-1", "raw-unicode-escape", "unicode-escape", "utf-
     codecs.lookup(_codec)
 
 
-def would_load(f: Frame, name: str, fromlist: Any, level: int) -> bool:
-    """Whether an import loads anything."""
+def would_load(f: Frame, name: str, fromlist: Any, level: int) -> list[str]:
+    """The modules that an import names and that are not loaded; these may load others."""
     if level:
         package = f.globals.get("__package__") or f.globals.get("__name__", "").rpartition(".")[0]
         parts = package.split(".")
         name = ".".join([*parts[: len(parts) - level + 1], *([name] if name else [])])
     module = sys.modules.get(name)
-    if module is None or not hasattr(module, "__path__"):  # only packages have parts that are loaded
-        return module is None
     names = [part for part in fromlist or () if type(part) is str]
+    if module is None:
+        homes = itertools.accumulate(name.split("."), "{}.{}".format)
+        return [home for home in homes if home not in sys.modules] + [f"{name}.{part}" for part in names]
+    if not hasattr(module, "__path__"):  # only packages have parts that are loaded
+        return []
     if "*" in names:
         names += getattr(module, "__all__", ())
         names.remove("*")
-    return any(not hasattr(module, part) and f"{name}.{part}" not in sys.modules for part in names)
+    return [whole for part in names if not hasattr(module, part) and (whole := f"{name}.{part}") not in sys.modules]
 
 
 class ImportingWorld(World):
@@ -64,7 +68,11 @@ class ImportingWorld(World):
             self.guards.replace(record.path, KEYS, tuple(sys.modules))
 
     def import_module(self, f: Frame, name: str, fromlist: Any, level: int) -> Any:
-        """Import, with sys.modules as the program has left it."""
+        """Import, with sys.modules as the program has left it.
+
+        Where the program saw that a module is not there, and this import does not name it but loads it in turn, a
+        second capture of the same call finds it.
+        """
         changed = self.changed_modules()
         if any(name == other or name.startswith(other + ".") for other in changed) and not level:
             module = changed.get(name, UNBOUND)
@@ -73,21 +81,25 @@ class ImportingWorld(World):
                     "native-effect", f"import of {name} after sys.modules was changed", function="__import__"
                 )
             return module
-        if self.misses_modules() and would_load(f, name, fromlist, level):
-            what = f"import of {name} after a look at which modules there are"
-            raise self.refuse("native-effect", what, function="__import__")
+        if id(sys.modules) in self.records and (loading := would_load(f, name, fromlist, level)):
+            missing = self.missing_modules()
+            if missing is None or not missing.isdisjoint(loading):
+                what = f"import of {loading[0]} after a look at which modules there are"
+                raise self.refuse("native-effect", what, function="__import__")
         return self.enter_const(self.imported(f, name, fromlist, level))
 
-    def misses_modules(self) -> bool:
-        """Whether the program has seen that some module is not loaded."""
-        record = self.records.get(id(sys.modules))
-        if record is None:
-            return False
-        return any(
-            (path is record.path and check in (NO_KEY, KEYS, LEN))
-            or (path is not None and path.parent is record.path and paths.is_length(path))
-            for path, check, *_ in self.guards.rows()
-        )
+    def missing_modules(self) -> set[str] | None:
+        """Names of modules that the program has seen not to be loaded; None if it has looked at all of them."""
+        home = self.records[id(sys.modules)].path
+        missing = set()
+        for path, check, value, *_ in self.guards.rows():
+            if path is home and check is NO_KEY:
+                missing.add(value)
+            elif (path is home and check in (KEYS, LEN)) or (
+                path is not None and path.parent is home and paths.is_length(path)
+            ):
+                return None
+        return missing
 
     def imported(self, f: Frame, name: str, fromlist: Any, level: int) -> Any:
         """Import for real, unobserved: loading a module is not an effect of the program being captured."""

@@ -21,7 +21,7 @@ from stator.native.receivers import unbound
 from stator.native.rows import OUTSIDE_METHODS, method_row
 from stator.runtime.entering import answers_for
 from stator.shapes.floats import FromData
-from stator.tensors.arrays import TracedArray
+from stator.tensors.arrays import TracedArray, is_array
 
 Random: Any = random.Random
 
@@ -90,10 +90,6 @@ def array(host: Any, drawn: Drawn, example: Any) -> Any:
     with host.recorder.paused():
         tensor = convert(example)
     return TracedArray(host.recorder.call(torch.clone, (given(host, drawn, tensor, convert),), {}), type(example))
-
-
-def is_array(value: Any) -> bool:
-    return type(value).__module__ == "numpy" and type(value).__name__ == "ndarray"
 
 
 def numbers(host: Any, drawn: Drawn, count: int, bounds: tuple[int, int] | None) -> list[Any]:

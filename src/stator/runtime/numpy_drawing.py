@@ -9,8 +9,9 @@ from stator.guards.check import IS
 from stator.native.callers import CALLERS, call_object
 from stator.native.rows import NAMED_METHODS, standin
 from stator.runtime import arrays
-from stator.runtime.drawing import State, array, constant, integers, is_array, is_constant, note, number, refusal
+from stator.runtime.drawing import State, array, constant, integers, is_constant, note, number, refusal
 from stator.tensors.array_calls import DTYPES, np
+from stator.tensors.arrays import is_array
 
 NUMPYS = State(lambda generator: generator.get_state(), lambda generator, state: generator.set_state(state))
 BITS = State(

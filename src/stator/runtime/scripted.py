@@ -79,7 +79,7 @@ def _holds_no_list(kind: Any) -> bool:
 
 
 def _converted(kind: Any, value: Any) -> Any:
-    """A value as one of this type, `_OTHER` if it is not known to become one. Lists become tuples where those are due."""
+    """A value as one of this type, `_OTHER` if it may not become one. Lists become tuples where those are due."""
     name = kind.kind()
     if name == "OptionalType":
         return None if value is None else _converted(kind.getElementType(), value)

@@ -38,6 +38,7 @@ from stator.runtime import (
     marked,
     module_calls,
     overriding,
+    prepared,
     scalar_warning,
     small_tensors,
     symbolic_host,
@@ -55,7 +56,8 @@ from stator.shapes.scalar import TracedBool, TracedInt
 from stator.shapes.symbols import Symbols
 from stator.shapes.texts import TracedText
 from stator.tensors import constants, values
-from stator.tensors.arrays import TracedArray, rows, tensor_of
+from stator.tensors.array_calls import DTYPES as ARRAY_DTYPES
+from stator.tensors.arrays import TracedArray, is_array, rows, tensor_of
 from stator.tensors.evaluate import evaluated
 from stator.tensors.inputs import check_input
 from stator.tensors.lowering import ForeignArgument
@@ -143,6 +145,7 @@ class TensorHost(Host):
         self.registries = Registries()
         self.regions = Regions(self.seen)
         marked.notice_substitutes()
+        prepared.prepare()
         ignore_bookkeeping(sys.modules.get(self.bookkeeping))
         compiler = self.namespace(vars(torch.compiler))
         assert compiler is not None
@@ -326,8 +329,21 @@ class TensorHost(Host):
         if function in cutting.COMPARED and TracedInt in map(type, args) and cutting.is_taken(self, f, function, args):
             return True
         if function in INDEXED and type(args[0]) is TracedTensor:
-            args = (args[0], as_index(args[1]), *args[2:])
+            args = (args[0], self.as_index(f, args[1]), *args[2:])
         return super().operate(f, function, *args)
+
+    def as_index(self, f: Frame, key: Any) -> Any:
+        """A key for a tensor: torch takes arrays with one dimension as tensors."""
+        if type(key) is tuple and any(type(part) is TracedArray or is_array(part) for part in key):
+            return tuple(self.as_index(f, part) for part in key)
+        if type(key) is TracedArray and not key.is_scalar and len(key.sizes) == 1:
+            found: Any = tensor_of(key) if key._tensor._meta.dtype in INDEX_DTYPES else key
+        elif is_array(key) and key.ndim == 1 and ARRAY_DTYPES.get(key.dtype) in INDEX_DTYPES:
+            found = self.call(f, torch.tensor, [key], None)
+        else:
+            return key
+        is_ready = found is key or found._meta.dtype in (torch.bool, torch.int64)
+        return found if is_ready else found.long()
 
     def class_of(self, obj: Any) -> type:
         kind = type(obj)
@@ -477,21 +493,6 @@ def convert(rule: Any, otherwise: Any, host: Any, f: Frame, function: Any, args:
 
 INDEXED = frozenset({operator.getitem, operator.setitem})
 INDEX_DTYPES = frozenset({torch.bool, torch.int64, torch.int32, torch.int16})
-
-
-def as_index(key: Any) -> Any:
-    """A key for a tensor: torch takes arrays with one dimension as tensors."""
-    if type(key) is tuple and TracedArray in map(type, key):
-        return tuple(map(as_index, key))
-    if (
-        type(key) is not TracedArray
-        or key.is_scalar
-        or len(key.sizes) != 1
-        or key._tensor._meta.dtype not in INDEX_DTYPES
-    ):
-        return key
-    found = tensor_of(key)
-    return found if key._tensor._meta.dtype in (torch.bool, torch.int64) else found.long()
 
 
 STAND_INS = frozenset({TracedTensor, TracedArray})

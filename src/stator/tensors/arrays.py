@@ -68,6 +68,11 @@ class TracedArray:
 TracedArray.__name__ = "numpy.ndarray"  # in messages of C code
 
 
+def is_array(value: Any) -> bool:
+    """Whether this is a real array."""
+    return type(value).__module__ == "numpy" and type(value).__name__ == "ndarray"
+
+
 def rows(array: TracedArray) -> list[Any]:
     """What a loop over an array gives."""
     if not array.sizes:
