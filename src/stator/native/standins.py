@@ -22,6 +22,7 @@ from stator.code.finishing import initialize, is_made, refuse_result
 from stator.eval.methods import setter
 from stator.frame import RAISED, Frame, native, throw
 from stator.guards.check import IS
+from stator.guards.constant import is_plain
 from stator.native.callers import call_framed, call_lent, call_python
 from stator.native.host import Host
 from stator.native.rows import OVERRIDES, method_standin, passes_on, standin
@@ -326,7 +327,27 @@ def stand_hash(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any
         hashed = _frames.type_lookup(type(args[0]), "__hash__")
         if hashed is object.__hash__ or hashed in BY_ID:
             address(host, f, args[0], function)
+        elif not host.hashes_vary and hashed in (tuple.__hash__, frozenset.__hash__):
+            host.hashes_vary = varies(args[0])
     return call_python(host, f, function, args, kwargs)
+
+
+@standin(object.__hash__)
+def stand_object_hash(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if len(args) == 1 and not kwargs:
+        address(host, f, args[0], function)
+    return call_python(host, f, function, args, kwargs)
+
+
+def varies(obj: Any) -> bool:
+    """Whether the hash follows from where objects lie; what code of the user says is seen when it runs."""
+    if is_plain(obj):
+        return False
+    hashed = _frames.type_lookup(type(obj), "__hash__")
+    for kind in (tuple, frozenset):
+        if hashed is kind.__hash__:
+            return any(map(varies, kind.__iter__(obj)))
+    return type(hashed) is not types.FunctionType or hashed in BY_ID
 
 
 def address(host: Host, f: Frame, obj: Any, function: Any) -> int:
