@@ -224,6 +224,7 @@ bool relation_holds(const Relation *relation, PyObject *const *values);
 void relation_free(Relation *relation);
 
 /* attribute.c */
+PyObject *is_collecting(PyObject *module, PyObject *ignored);
 PyObject *attribute_load(PyObject *object, PyObject *name, Scratch *scratch);
 PyObject *order_load(PyObject *object, Scratch *scratch);
 PyObject *sequence_load(PyObject *object, Py_ssize_t index, Scratch *scratch);

@@ -76,6 +76,7 @@ static PyMethodDef functions[] = {
     {"cached_key", (PyCFunction)(void (*)(void))cached_key, METH_FASTCALL, "cached_key(args, kwargs, wrapper) -> the key of a call in an lru_cache"},
     {"cached_result", (PyCFunction)(void (*)(void))cached_result, METH_FASTCALL, "cached_result(args, kwargs, default, wrapper) -> what an lru_cache holds"},
     {"cached_store", (PyCFunction)(void (*)(void))cached_store, METH_FASTCALL, "cached_store(wrapper, args, kwargs, result): the call, with this result if it is a miss"},
+    {"is_collecting", is_collecting, METH_O, "is_collecting(anything) -> what gc.isenabled() says, also inside of a guard"},
     {"tensor_raw", tensor_raw, METH_O, "tensor_raw(tensor) -> (dtype, device type, device index, layout) as numbers"},
     {"tensor_learn", tensor_learn, METH_O, "tensor_learn(probes) -> whether the layout of tensors is known"},
     {"tensor_learn_grad", tensor_learn_grad, METH_VARARGS, "tensor_learn_grad(plain, leaf, change) -> the same for requires_grad"},

@@ -48,6 +48,7 @@ class Host(ImportingWorld):
         self.patterns_purged = False  # re.purge() was called
         self.registered: set[tuple[int, int]] = set()  # (abstract class, class) whose relation is guarded
         self.gc_enabled = gc.isenabled()
+        self.gc_switched = False
         self.recorder: Any = None
         self.locks: dict[int, Any] = {}  # outside locks that the program took
         self.held: dict[int, int] = {}  # how often it has to give them back

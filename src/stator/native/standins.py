@@ -16,12 +16,13 @@ import types
 import weakref
 from typing import Any
 
-from stator import _frames
+from stator import _entry, _frames
 from stator._frames import FAILED, UNBOUND
 from stator.code.finishing import initialize, is_made, refuse_result
 from stator.eval.methods import setter
 from stator.frame import RAISED, Frame, native, throw
-from stator.guards.check import IS
+from stator.guards import path as paths
+from stator.guards.check import EQ, IS
 from stator.guards.constant import is_plain
 from stator.native.callers import call_framed, call_lent, call_python
 from stator.native.host import Host
@@ -399,12 +400,15 @@ def stand_subclasses(host: Host, f: Frame, function: Any, args: list[Any], kwarg
 
 @standin(gc.isenabled)
 def stand_gc_isenabled(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if not host.gc_switched:
+        path = paths.const(gc.isenabled).part("()", _entry.is_collecting)
+        host.guards.add(path, EQ, host.gc_enabled, host.origin())
     return host.gc_enabled
 
 
 @standin(gc.enable, gc.disable)
 def stand_gc_switch(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    host.gc_enabled = function is gc.enable
+    host.gc_enabled, host.gc_switched = function is gc.enable, True
     host.defer(function, [], None)
 
 
