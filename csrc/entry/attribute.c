@@ -5,12 +5,24 @@
 #include "entry.h"
 #include <structmember.h>
 
+static int paused; /* collections are switched off by a load alone */
+
 #define WITHOUT_COLLECTION(expression)      \
     int collecting = PyGC_Disable();        \
+    int was_paused = paused;                \
+    paused |= collecting;                   \
     PyObject *value = (expression);         \
+    paused = was_paused;                    \
     if (collecting) {                       \
         PyGC_Enable();                      \
     }
+
+/* is_collecting(anything) -> what gc.isenabled() says outside of guards. */
+PyObject *
+is_collecting(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return PyBool_FromLong(paused || PyGC_IsEnabled());
+}
 
 /* Takes over a new reference; it lives until the run is released. */
 static PyObject *

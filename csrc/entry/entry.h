@@ -191,6 +191,12 @@ void distinct_free(Distinct *distinct);
 PyObject *set_layout(PyObject *module, PyObject *object);
 PyObject *set_like(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
+/* hashes.c: hashes that dicts and sets remember. */
+int hashes_init(void);
+PyObject *put_hashed(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *stored_hashes(PyObject *module, PyObject *object);
+PyObject *hash_numbers(PyObject *module, PyObject *object);
+
 /* upcoming.c: iterators, read without advancing them. */
 int upcoming_init(void);
 PyObject *upcoming(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
@@ -218,6 +224,7 @@ bool relation_holds(const Relation *relation, PyObject *const *values);
 void relation_free(Relation *relation);
 
 /* attribute.c */
+PyObject *is_collecting(PyObject *module, PyObject *ignored);
 PyObject *attribute_load(PyObject *object, PyObject *name, Scratch *scratch);
 PyObject *order_load(PyObject *object, Scratch *scratch);
 PyObject *sequence_load(PyObject *object, Py_ssize_t index, Scratch *scratch);

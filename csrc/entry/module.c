@@ -70,9 +70,13 @@ static PyMethodDef functions[] = {
     {"plain_fold", plain_fold, METH_O, "plain_fold(function) -> what `sum`, `min` or `max` makes of a list of plain numbers; else None"},
     {"set_layout", set_layout, METH_O, "set_layout(set) -> which places of its table are taken"},
     {"set_like", (PyCFunction)(void (*)(void))set_like, METH_FASTCALL, "set_like(target, source[, items]): target holds what source holds, or these, at the same places"},
+    {"put_hashed", (PyCFunction)(void (*)(void))put_hashed, METH_FASTCALL, "put_hashed(target, hashes, keys[, values]): adds the keys under these hashes; None: the key is asked"},
+    {"stored_hashes", stored_hashes, METH_O, "stored_hashes(container) -> list of (key, hash that a dict or set remembers)"},
+    {"hash_numbers", hash_numbers, METH_O, "hash_numbers(container) -> these hashes alone, as a tuple"},
     {"cached_key", (PyCFunction)(void (*)(void))cached_key, METH_FASTCALL, "cached_key(args, kwargs, wrapper) -> the key of a call in an lru_cache"},
     {"cached_result", (PyCFunction)(void (*)(void))cached_result, METH_FASTCALL, "cached_result(args, kwargs, default, wrapper) -> what an lru_cache holds"},
     {"cached_store", (PyCFunction)(void (*)(void))cached_store, METH_FASTCALL, "cached_store(wrapper, args, kwargs, result): the call, with this result if it is a miss"},
+    {"is_collecting", is_collecting, METH_O, "is_collecting(anything) -> what gc.isenabled() says, also inside of a guard"},
     {"tensor_raw", tensor_raw, METH_O, "tensor_raw(tensor) -> (dtype, device type, device index, layout) as numbers"},
     {"tensor_learn", tensor_learn, METH_O, "tensor_learn(probes) -> whether the layout of tensors is known"},
     {"tensor_learn_grad", tensor_learn_grad, METH_VARARGS, "tensor_learn_grad(plain, leaf, change) -> the same for requires_grad"},
@@ -129,7 +133,7 @@ connect_torch(void)
 PyMODINIT_FUNC
 PyInit__entry(void)
 {
-    if (verify_ordered() < 0 || upcoming_init() < 0 || cached_init() < 0 || connect_torch() < 0 || PyType_Ready(&Program_Type) < 0 || PyType_Ready(&Compiled_Type) < 0
+    if (verify_ordered() < 0 || hashes_init() < 0 || upcoming_init() < 0 || cached_init() < 0 || connect_torch() < 0 || PyType_Ready(&Program_Type) < 0 || PyType_Ready(&Compiled_Type) < 0
         || PyType_Ready(&Tail_Type) < 0 || PyType_Ready(&Watch_Type) < 0) {
         return NULL;
     }

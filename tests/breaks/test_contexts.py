@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+import stator
 from tests.harness import check
 
 
@@ -167,3 +168,93 @@ def test_a_default_device_around_the_call() -> None:
     for _ in range(2):
         for mine, eager in zip(under(compiled)(torch.ones(2)), under(made)(torch.ones(2)), strict=True):
             assert getattr(mine, "device", mine) == getattr(eager, "device", eager)
+
+
+class Twice(torch.nn.Module):
+    """Uses one weight on both sides of a break."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = self.linear(x)
+            stator.graph_break()
+            z = self.linear(x + y)
+            stator.graph_break()
+            return y + self.linear(z)
+
+
+def casts(result):
+    """How many casts the history of a tensor has."""
+    seen, pending = set(), [result.grad_fn]
+    while pending:
+        step = pending.pop()
+        if step is not None and step not in seen:
+            seen.add(step)
+            pending += [below for below, _ in step.next_functions]
+    return sum(step.name().startswith("ToCopy") for step in seen)
+
+
+def test_a_weight_is_cast_once_in_a_block_of_autocast():
+    model, x = Twice(), torch.randn(2, 3)
+    compiled = stator.compile(model, backend="eager")
+    expected = model(x)
+    for _ in range(2):
+        result = compiled(x)
+        assert torch.equal(result, expected)
+        assert casts(result) == casts(expected)
+    with torch.no_grad():
+        model.linear.weight.add_(1)  # nothing of what was cast is left
+    assert torch.equal(compiled(x), model(x))
+
+
+def some_in_inference_mode(x):
+    y = x * 3
+    with torch.inference_mode():
+        z = y.view(-1)
+        w = y * 2
+    return y, z, w, y + 1
+
+
+def all_in_inference_mode(x):
+    with torch.inference_mode():
+        y = x * 2
+        x.add_(1)
+    return y, y[0]
+
+
+def some_outside_of_inference_mode(x):
+    with torch.inference_mode():
+        y = x * 2
+        with torch.inference_mode(False):
+            z = x * 2
+    return y, z
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", [some_in_inference_mode, all_in_inference_mode, some_outside_of_inference_mode])
+def test_tensors_of_inference_mode(program, backend):
+    compiled = stator.compile(program, backend=backend)
+    expected = [one.is_inference() for one in program(torch.ones(2, 2))]
+    for _ in range(2):
+        results = compiled(torch.ones(2, 2))
+        assert [one.is_inference() for one in results] == expected
+        assert all(map(torch.equal, results, program(torch.ones(2, 2))))
+        assert not torch.is_inference_mode_enabled()
+    assert not (torch.ones(1) + 1).is_inference()
+
+
+def test_each_block_of_autocast_casts_anew():
+    weight = torch.randn(3, 3, requires_grad=True)
+
+    def two_blocks(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = x @ weight
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return y.float() @ weight
+
+    x = torch.randn(2, 3)
+    compiled = stator.compile(two_blocks, backend="eager", fullgraph=True)
+    assert [casts(compiled(x)) for _ in range(2)] == [casts(two_blocks(x))] * 2

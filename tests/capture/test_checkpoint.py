@@ -168,3 +168,33 @@ def test_backward_calculates_again() -> None:
     forward, backward = graphs
     assert len(forward.graph.output_node().args[0]) == 3  # the sum and the two inputs
     assert torch.ops.aten.gelu.default in {node.target for node in backward.graph.nodes}
+
+
+class Counting(nn.Module):
+    """Backward calls the blocks again: what they count and keep changes twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+        self.linear = nn.Linear(4, 4)
+        self.calls = 0
+
+    def counts(self, x: Any) -> Any:
+        self.calls += 1
+        return torch.tanh(self.linear(x))
+
+    def keeps(self, x: Any) -> Any:
+        return torch.tanh(self.norm(x))
+
+    def forward(self, x: Any) -> Any:
+        x = checkpoint(self.counts, x * 2, use_reentrant=False)
+        return checkpoint(self.keeps, x, use_reentrant=True) * 3
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_effects_happen_again_in_backward(backend: str) -> None:
+    module = Counting()
+    check(
+        module, r(3, 4), backward=True, backend=backend, tolerance=1e-6, fullgraph=False, expect_breaks=None,
+        expect_recompiles=None,
+    )  # fmt: skip

@@ -1,8 +1,11 @@
 """The process environment is changed after the graph ran; breakpoint() calls the program's hook."""
 
+import gc
 import os
 import subprocess
 import sys
+
+import torch
 
 import stator
 from tests.harness import check
@@ -40,3 +43,16 @@ def test_breakpoint_hook_of_the_program():
         return calls
 
     check(program, 3)
+
+
+def test_whether_garbage_is_collected() -> None:
+    def asks(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if gc.isenabled() else x + 2
+
+    compiled = stator.compile(asks, backend="eager", fullgraph=True)
+    try:
+        for enabled, expected in [(True, 1), (False, 2), (True, 1), (False, 2)]:
+            (gc.enable if enabled else gc.disable)()
+            assert compiled(torch.zeros(1)).item() == expected
+    finally:
+        gc.enable()

@@ -19,7 +19,7 @@ from stator import _entry
 from stator.guards.constant import is_plain
 from stator.world.iterators import SEQUENCE_ITERATORS
 
-from . import raw
+from . import hashes, raw
 from .emitter import Emitter
 from .makers import replica
 from .plan import CannotRebuild, Const, Source, Splice, dict_of, listing
@@ -74,6 +74,7 @@ class Target:
         self.expression = expression
         self.base = base
         self.is_exact = cls is base
+        self.hashes: dict[int, int] = {}  # of keys that must not be asked, by address
 
     def do(self, method: str, *arguments: object) -> None:
         if not self.is_exact:
@@ -84,6 +85,10 @@ class Target:
             self.emitter.statement(_OPERATORS[method], self.expression, *arguments)
         else:
             self.emitter.statement(f"{{0}}.{method}({{1}})", self.expression, listing(arguments))
+
+    def put(self, keys: Sequence[Any], values: Iterable[object] = ()) -> None:
+        """Adds keys, some of which must not be asked for their hash."""
+        self.emitter.statement("{0}", Splice(*hashes.put(self.expression, self.hashes, keys, values)))
 
     def span(self, start: int, stop: int | None) -> object:
         """A subscript for the items from start to stop."""
@@ -155,7 +160,9 @@ def _set_steps(old: Sequence[Any], new: Sequence[Any]) -> list[tuple[str, str, l
 
 def _change_set(target: Target, old: Sequence[Any], new: Sequence[Any]) -> None:
     for one, many, items in _set_steps(old, new):
-        if len(items) == 1:
+        if any(id(item) in target.hashes for item in items):
+            target.put(items)
+        elif len(items) == 1:
             target.do(one, items[0])
         else:
             target.do(many, tuple(items))
@@ -170,6 +177,9 @@ def table(emitter: Emitter, target: object, old: Sequence[Any], outside: set[Any
     now = [*set.__iter__(new)]
     steps = _set_steps(old, now)
     changed = Target(emitter, target, type(new), set)
+    changed.hashes = hashes.known(new, emitter)
+    if steps and any(map(hashes.says, old)):  # looking for one would ask it
+        return _exchange(changed, new, now)
     layout = _entry.set_layout(new)
     before = _entry.set_layout(outside)
     moved = len(layout) != len(before) or layout[FINGER:] != before[FINGER:]  # resized, or `pop` was called
@@ -184,6 +194,16 @@ def table(emitter: Emitter, target: object, old: Sequence[Any], outside: set[Any
         return sum(len(items) for *_, items in steps) > 1
     emitter.statement("{0}({1}, {2})", Const(_entry.set_like), target, Const(replica(new)))
     return True
+
+
+def _exchange(target: Target, new: set[Any], now: Sequence[Any]) -> bool:
+    """Give the set all its elements anew; the answer is that of `table`."""
+    if fixed := len(target.hashes) > 0 and all(map(hashes.is_fixed, now)):
+        target.emitter.statement("{0}", Splice(*hashes.like(target.expression, new)))
+    else:
+        target.do("clear")
+        target.put(now)
+    return fixed
 
 
 FINGER = -8  # the end of a layout: where `pop` begins
@@ -206,7 +226,9 @@ def _change_dict(target: Target, old: Pairs, new: Pairs) -> None:
 
 
 def _assign(target: Target, items: Pairs) -> None:
-    if len(items) == 1:
+    if any(id(key) in target.hashes for key, _ in items):
+        target.put([key for key, _ in items], [value for _, value in items])
+    elif len(items) == 1:
         target.do("__setitem__", *items[0])
     elif target.base is OrderedDict and not target.is_exact:
         # OrderedDict.update calls the subclass's __setitem__.
@@ -306,7 +328,10 @@ def contents(emitter: Emitter, target: object, old: Any, new: object) -> None:
     if id(solid) not in ROWS:
         raise CannotRebuild(new, "there is no way to write its contents back")
     base, read, change = ROWS[id(solid)]
-    change(Target(emitter, target, type(new), base), old, read(new))
+    changed = Target(emitter, target, type(new), base)
+    if issubclass(base, (dict, set)):
+        changed.hashes = hashes.known(new, emitter)
+    change(changed, old, read(new))
 
 
 def items(

@@ -38,6 +38,7 @@ class Emitter:
     def __init__(self, resolve: Callable[[object], str | None], inside: Callable[[object], bool] = never) -> None:
         self._resolve = resolve
         self.inside = inside
+        self.hashes_vary = False  # code of the program may have said hashes that follow from addresses
         self._slots: dict[int, Slot] = {}
         self._names: dict[str, Slot] = {}
         self._constants: dict[int, Slot] = {}

@@ -63,3 +63,10 @@ def replica(original: set[Any]) -> set[Any]:
     made: set[Any] = set()
     _entry.set_like(made, original)
     return made
+
+
+def frozen_like(cls: type, template: set[Any], items: list[Any]) -> frozenset[Any]:
+    """A frozenset of this class with these elements at the places that the template's have."""
+    made: frozenset[Any] = frozenset.__new__(cls, (None,))  # one that nobody else has
+    _entry.set_like(made, template, items)
+    return made

@@ -196,6 +196,8 @@ def parts_of(*pieces: Piece) -> Iterable[Part]:
 class Heap(Protocol):
     """What recipes may ask about the heap they belong to."""
 
+    hashes_vary: bool  # code of the program may have said hashes that follow from addresses
+
     def inside(self, obj: object) -> bool:
         """Was this class, function, cell or namespace made during capture?"""
 

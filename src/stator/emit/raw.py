@@ -9,6 +9,8 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Container, Iterator
 from typing import Any
 
+from stator import _entry
+
 _type: Any = type.__dict__
 mro = _type["__mro__"].__get__
 bases = _type["__bases__"].__get__
@@ -110,9 +112,9 @@ def slots(obj: object, solid: type) -> Iterator[tuple[Any, object]]:
 
 
 def ordered_items(obj: Any) -> list[tuple[Any, Any]]:
-    """Items of an OrderedDict in its own order. Nothing but its iterator tells the order, and that hashes the keys."""
+    """Items of an OrderedDict in its own order; its own iterator would hash the keys."""
     values = {id(key): value for key, value in dict.items(obj)}
-    return [(key, values[id(key)]) for key in OrderedDict.__iter__(obj)]
+    return [(key, values[id(key)]) for key, _ in _entry.stored_hashes(obj)]
 
 
 def dict_descriptor(cls: type) -> Any:

@@ -13,7 +13,7 @@ import torch
 from stator import _entry
 from stator.guards.constant import is_plain
 
-from . import raw
+from . import hashes, raw
 from .makers import replica
 from .plan import SELF, Const, Heap, Piece, Plan, Source, Splice, dict_of, keyed, listing, piece, tuple_of
 
@@ -92,6 +92,9 @@ def _comes_by_insertion(obj: set[Any], items: Sequence[Any]) -> bool:
 
 def build_set(obj: Any, solid: type, heap: Heap) -> Plan:
     items = [*set.__iter__(obj)]
+    if known := hashes.known(obj, heap):
+        make = piece("{0}()", Const(set)) if type(obj) is set else create(set, obj)
+        return Plan(make, [hashes.fill_set(SELF, obj, known)])
     elements = tuple_of(map(keyed, items))
     in_place = not all(map(is_plain, items)) or _comes_by_insertion(obj, items)  # else the whole table is copied
     if type(obj) is not set:
@@ -110,6 +113,8 @@ def build_set(obj: Any, solid: type, heap: Heap) -> Plan:
 
 
 def build_frozenset(obj: Any, solid: type, heap: Heap) -> Plan:
+    if hashes.known(obj, heap) and all(map(hashes.is_fixed, frozenset.__iter__(obj))):
+        return hashes.frozenset_plan(obj)
     elements = tuple_of(map(keyed, frozenset.__iter__(obj)))
     if type(obj) is frozenset:
         return Plan(piece("{0}({1})", Const(frozenset), elements), frozen=True)
@@ -121,6 +126,8 @@ def build_frozenset(obj: Any, solid: type, heap: Heap) -> Plan:
 
 def build_dict(obj: Any, solid: type, heap: Heap) -> Plan:
     items = [*dict.items(obj)]
+    if known := hashes.known(obj, heap):
+        return hashes.dict_plan(("{}",) if type(obj) is dict else create(dict, obj), items, known)
     if type(obj) is not dict:
         return Plan(create(dict, obj), _when(items, "{0}({1}, {2})", Const(dict.update), SELF, dict_of(items)))
     return Plan(
@@ -133,6 +140,9 @@ def build_dict(obj: Any, solid: type, heap: Heap) -> Plan:
 
 def build_ordered_dict(obj: Any, solid: type, heap: Heap) -> Plan:
     items = raw.ordered_items(obj)
+    if known := hashes.known(obj, heap):
+        make = piece("{0}()", Const(OrderedDict)) if type(obj) is OrderedDict else create(OrderedDict, obj)
+        return hashes.dict_plan(make, items, known)
     if type(obj) is not OrderedDict:
         insert = Const(OrderedDict.__setitem__)
         return Plan(
@@ -147,6 +157,9 @@ def build_ordered_dict(obj: Any, solid: type, heap: Heap) -> Plan:
 def build_defaultdict(obj: Any, solid: type, heap: Heap) -> Plan:
     items = [*dict.items(obj)]
     factory = defaultdict.__dict__["default_factory"].__get__(obj)
+    if known := hashes.known(obj, heap):
+        start = piece("{0}({1}, {2})", Const(defaultdict.__init__), SELF, factory)
+        return hashes.dict_plan(create(defaultdict, obj), items, known, [start])
     if type(obj) is not defaultdict:
         # defaultdict.__init__ on an empty dict only stores the factory.
         start = piece("{0}({1}, {2})", Const(defaultdict.__init__), SELF, factory)

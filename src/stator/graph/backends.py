@@ -6,6 +6,7 @@ import difflib
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from torch import fx
 
 from stator.errors import BackendError, InvalidBackend, InvalidOptions
-from stator.graph import module
+from stator.graph import inference, module
 from stator.graph.cache_tag import tagged
 from stator.graph.heard import told_afterwards
 from stator.graph.tracing import compiling, without_onednn
@@ -170,8 +171,10 @@ def _compile_graph(
         settings["options"] = options
     if function in _CONFIGURED:
         settings["dynamic"] = dynamic
+    graph, mode_of_all = inference.taken_out(graph)
+    block: Any = nullcontext() if mode_of_all is None else torch.inference_mode(mode_of_all)
     try:
-        with told_afterwards(), compiling(inputs, fake_mode), without_onednn(graph):
+        with block, told_afterwards(), compiling(inputs, fake_mode), without_onednn(graph):
             compiled = function(graph, inputs, **settings)
     except (InvalidBackend, InvalidOptions):
         raise
@@ -179,7 +182,8 @@ def _compile_graph(
         raise BackendError(backend_name(backend), error) from error
     if not callable(compiled):
         raise BackendError(backend_name(backend), TypeError(f"it gave {compiled!r:.80}, which cannot be called"))
-    return module.cheapest(graph, compiled)
+    cheapest = module.cheapest(graph, compiled)
+    return cheapest if mode_of_all is None else inference.within(cheapest, mode_of_all)
 
 
 def backend_name(backend: str | Backend) -> str:

@@ -121,21 +121,26 @@ def key_is_safe(value: Any, key: Any) -> bool:
     kind: Any = set if isinstance(value, set) else frozenset if isinstance(value, frozenset) else dict
     if plain and PLAIN.issuperset(map(type, kind.__iter__(value))):  # large dicts are asked about many keys
         return True
+    number = hash(key)
     return not any(
-        stored is not key and not (plain and is_plain(stored)) and hash(stored) == hash(key)
-        for stored in kind.__iter__(value)
+        stored is not key and not (plain and is_plain(stored)) and other == number
+        for stored, other in _entry.stored_hashes(value)
     )
 
 
 def _load_key(value: Any, key: Any) -> Any:
     if not key_is_safe(value, key):
         raise KeyError(key)
-    return dict.__getitem__(value, key)
+    found = dict.get(value, key, _ABSENT)  # an item of a subclass would be what `__missing__` says
+    if found is _ABSENT:
+        raise KeyError(key)
+    return found
 
 
 def _load_key_at(value: Any, index: int) -> Any:
-    order = OrderedDict if isinstance(value, OrderedDict) else dict
-    return next(islice(order.__iter__(value), index, None))
+    if isinstance(value, OrderedDict):  # its iterator would hash the keys
+        return _entry.stored_hashes(value)[index][0]
+    return next(islice(dict.__iter__(value), index, None))
 
 
 def _load_seq(value: Any, index: int) -> Any:

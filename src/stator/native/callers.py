@@ -211,7 +211,10 @@ def call_wrapper(host: Host, f: Frame, function: Any, args: list[Any], kwargs: d
             return row(host, f, type.__dict__[function.__name__], [function.__self__, *args], kwargs)
     if function.__name__ == "__call__" and isinstance(function.__self__, weakref.ref):
         return host.call(f, weakref.ref.__call__, [function.__self__, *args], kwargs)
-    plain = function.__name__ == "__setattr__" and type(function).__dict__["__objclass__"].__get__(function) is object
+    of_object = type(function).__dict__["__objclass__"].__get__(function) is object
+    if of_object and (row := STANDINS.get(object.__dict__.get(function.__name__))) is not None:
+        return row(host, f, object.__dict__[function.__name__], [function.__self__, *args], kwargs)
+    plain = function.__name__ == "__setattr__" and of_object
     within = stored(f, function, [function.__self__, *args]) if plain else None
     return call_python(host, f, function, args, kwargs, within)
 

@@ -48,11 +48,13 @@ class Host(ImportingWorld):
         self.patterns_purged = False  # re.purge() was called
         self.registered: set[tuple[int, int]] = set()  # (abstract class, class) whose relation is guarded
         self.gc_enabled = gc.isenabled()
+        self.gc_switched = False
         self.recorder: Any = None
         self.locks: dict[int, Any] = {}  # outside locks that the program took
         self.held: dict[int, int] = {}  # how often it has to give them back
         self.locks_break = False  # taking a lock is a break
         self.addresses: set[int] = set()  # of objects that it made, which it asked for
+        self.hashes_vary = False  # it hashed a tuple of objects that are hashed by address
         self.addresses_break = False  # asking for one is a break
         self.watched_functions: list[Any] = []
         self.opened: list[Any] = []  # weak references to files

@@ -16,12 +16,14 @@ import types
 import weakref
 from typing import Any
 
-from stator import _frames
+from stator import _entry, _frames
 from stator._frames import FAILED, UNBOUND
 from stator.code.finishing import initialize, is_made, refuse_result
 from stator.eval.methods import setter
 from stator.frame import RAISED, Frame, native, throw
-from stator.guards.check import IS
+from stator.guards import path as paths
+from stator.guards.check import EQ, IS
+from stator.guards.constant import is_plain
 from stator.native.callers import call_framed, call_lent, call_python
 from stator.native.host import Host
 from stator.native.rows import OVERRIDES, method_standin, passes_on, standin
@@ -326,7 +328,27 @@ def stand_hash(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any
         hashed = _frames.type_lookup(type(args[0]), "__hash__")
         if hashed is object.__hash__ or hashed in BY_ID:
             address(host, f, args[0], function)
+        elif not host.hashes_vary and hashed in (tuple.__hash__, frozenset.__hash__):
+            host.hashes_vary = varies(args[0])
     return call_python(host, f, function, args, kwargs)
+
+
+@standin(object.__hash__)
+def stand_object_hash(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if len(args) == 1 and not kwargs:
+        address(host, f, args[0], function)
+    return call_python(host, f, function, args, kwargs)
+
+
+def varies(obj: Any) -> bool:
+    """Whether the hash follows from where objects lie; what code of the user says is seen when it runs."""
+    if is_plain(obj):
+        return False
+    hashed = _frames.type_lookup(type(obj), "__hash__")
+    for kind in (tuple, frozenset):
+        if hashed is kind.__hash__:
+            return any(map(varies, kind.__iter__(obj)))
+    return type(hashed) is not types.FunctionType or hashed in BY_ID
 
 
 def address(host: Host, f: Frame, obj: Any, function: Any) -> int:
@@ -378,12 +400,15 @@ def stand_subclasses(host: Host, f: Frame, function: Any, args: list[Any], kwarg
 
 @standin(gc.isenabled)
 def stand_gc_isenabled(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if not host.gc_switched:
+        path = paths.const(gc.isenabled).part("()", _entry.is_collecting)
+        host.guards.add(path, EQ, host.gc_enabled, host.origin())
     return host.gc_enabled
 
 
 @standin(gc.enable, gc.disable)
 def stand_gc_switch(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    host.gc_enabled = function is gc.enable
+    host.gc_enabled, host.gc_switched = function is gc.enable, True
     host.defer(function, [], None)
 
 

@@ -318,6 +318,7 @@ class Assembly:
         had effects, and it may handle the error.
         """
         emitter = Emitter(self.resolve, self.inside)
+        emitter.hashes_vary = self.host.hashes_vary or bool(self.host.addresses)
         conditions = self.conditions()
         self.write_draws(emitter, again is not None or bool(conditions) or self.is_risky())
         self.write_numbers(emitter)

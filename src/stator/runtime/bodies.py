@@ -20,7 +20,7 @@ from stator.runtime.footprint import Footprint
 from stator.tensors.bodies import ABSENT, TENSOR, Body, Found, Structure, calling
 from stator.tensors.failing import may_draw, may_fail
 from stator.tensors.meta import Meta
-from stator.tensors.modes import ENTER, LEAVE, SETTERS
+from stator.tensors.modes import QUIET
 from stator.tensors.subgraph import SubGraph
 from stator.tensors.targets import Target
 from stator.tensors.traced import TracedTensor
@@ -119,9 +119,6 @@ def capture(
     )
     del results
     return Captured(body, [taken(host, sub, node, name) for node in nodes], metas, owned, shared)
-
-
-QUIET = frozenset({*SETTERS, *ENTER, *LEAVE.values()})
 
 
 def own(sub: SubGraph, index: int, outer: TracedTensor, inner: Inner) -> TracedTensor:

@@ -19,6 +19,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 from stator.frame import Frame, throw
 from stator.native.warn import issue
 from stator.runtime.entering import answers_for
+from stator.runtime.footprint import Footprint
 from stator.tensors.traced import TracedTensor
 
 # Arguments of `checkpoint` itself; the rest are the function's.
@@ -117,13 +118,35 @@ def check_results(host: Any, found: Any, args: list[Any]) -> None:
 
 
 def within_region(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Calls the function; the nodes it adds to the graph are marked."""
+    """Calls the function; the nodes it adds to the graph are marked.
+
+    Backward calls it again: what it changes outside of itself would change once more.
+    """
     graph = host.recorder.graph
     before = graph._root.prev
+    if not torch.is_grad_enabled():
+        return host.call(f, function, args, kwargs or None)
+    footprint, written = Footprint(host, [function, *args, *kwargs.values()]), writes(host.recorder)
     found = host.call(f, function, args, kwargs or None)
+    if footprint.changed() or has_written(host.recorder, written):
+        detail = "a checkpointed function that changes something outside of it"
+        raise host.refuse("autograd", detail, function="checkpoint")
     if host.recorder.graph is graph and torch.is_grad_enabled():
         mark(graph, before)
     return found
+
+
+def writes(recorder: Any) -> dict[int, int]:
+    """By piece of memory: how often it was written to."""
+    return {id(home): len(home.writes) for home in recorder.readings.homes.values()}
+
+
+def has_written(recorder: Any, before: dict[int, int]) -> bool:
+    """Whether memory that was there before has been written to, or that of a tensor that came in since then."""
+    return any(
+        len(home.writes) > before.get(id(home), 0 if node.op == "placeholder" else len(home.writes))
+        for node, home in recorder.readings.homes.items()
+    )
 
 
 def mark(graph: Any, before: Any) -> None:

@@ -7,6 +7,7 @@ import operator
 from typing import Any
 
 import torch
+from torch.amp import autocast_mode
 from torch.autograd import profiler
 
 from stator.emit.plan import Const, Heap, Plan, piece
@@ -154,6 +155,14 @@ def leave_device_context(host: Any, f: Frame, method: Any, args: list[Any], kwar
 
 
 CALLED.add(torch.device)
+
+
+@standin(torch.clear_autocast_cache)
+def clear_autocast_cache(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> None:
+    """What was cast is forgotten in the graph where a block of autocast is open; the capture itself cast nothing."""
+    if f.globals is not vars(autocast_mode):
+        raise host.refuse("native-effect", "torch.clear_autocast_cache()", function="torch.clear_autocast_cache")
+    host.recorder.state.forget_casts()
 
 
 @standin(OpenInference.__exit__)

@@ -275,8 +275,14 @@ class InferenceGuard:
 class GraphState:
     """The state the graph is in after its last node, and the nodes that change it."""
 
-    def __init__(self, record: Callable[[Any, tuple[Any, ...], str], Node], traces: bool = False) -> None:
+    def __init__(
+        self,
+        record: Callable[[Any, tuple[Any, ...], str], Node],
+        traces: bool = False,
+        begun: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.traces = traces
+        self.begun = begun  # whether the graph has operations already
         self.settings: settings.Values = ()  # at the start, once some have changed
         self.start = self.now = read_state()
         self._record = record
@@ -290,6 +296,8 @@ class GraphState:
             if self.traces:  # AOTAutograd leaves it to the running graph to look at the default
                 raise UnsupportedState("torch.set_default_dtype", "the default dtype changes")
             self._record(torch.set_default_dtype, (state.dtype,), "set_default_dtype")
+        if self.traces and self.now.inference != state.inference and self.begun():
+            raise UnsupportedState("torch.inference_mode", "a graph that a backend traces is in it or not")
         if (self.now.inference, self.now.autocast) != (state.inference, state.autocast):
             self._nest(state)
             self._contexts(state)
@@ -311,10 +319,15 @@ class GraphState:
             self._record(torch._C._set_grad_enabled, (self.start.grad,), "set_grad_enabled")
             self.now = self.now._replace(grad=self.start.grad)
 
-    def finish(self) -> None:
-        """Leaves the graph in the state it started in."""
-        self._leave(0)
+    def finish(self, pausing: bool = False) -> None:
+        """Leaves the graph in the state it started in; `pausing`: blocks that are open go on behind it."""
+        self._leave(0, PAUSE if pausing else LEAVE)
         self.go_to(self.start)
+
+    def forget_casts(self) -> None:
+        """The last block of autocast has ended; another one may go on where it is open in the graph."""
+        if self.now.autocast is not None and not self.traces:
+            self._record(torch.clear_autocast_cache, (), "clear_autocast_cache")
 
     def _contexts(self, state: State) -> None:
         """Leaves contexts whose end brings what is wanted, and enters new ones for the rest."""
@@ -346,10 +359,10 @@ class GraphState:
             rows = tuple(present[d] for d in _AUTOCAST_DEVICES if d in present)
             self.now = self.now._replace(autocast=(cache, rows) if rows else None)
 
-    def _leave(self, depth: int) -> None:
+    def _leave(self, depth: int, functions: dict[str, Any] | None = None) -> None:
         while len(self._entered) > depth:
             kind, before, node = self._entered.pop()
-            self._record(LEAVE[kind], (node,), f"exit_{kind}")
+            self._record((functions or LEAVE)[kind], (node,), f"exit_{kind}")
             if kind == "inference":
                 self.now = self.now._replace(inference=before.inference, grad=before.grad)
             else:
@@ -365,7 +378,18 @@ LEAVE: dict[str, Any] = {
     "autocast": autocast_mode._exit_autocast,
     "inference": grad_mode._exit_inference_mode,
 }
+
+
+def pause_autocast(block: Any) -> None:
+    """Leaves a block of autocast that goes on later: what was cast inside of it is not forgotten."""
+    torch.autocast_increment_nesting()
+    autocast_mode._exit_autocast(block)
+    torch.autocast_decrement_nesting()
+
+
+PAUSE: dict[str, Any] = {**LEAVE, "autocast": pause_autocast}
 SETTERS: frozenset[Any] = frozenset({torch._C._set_grad_enabled, torch.set_default_dtype, settings.apply})
+QUIET: frozenset[Any] = frozenset({*SETTERS, *ENTER, *LEAVE.values(), *PAUSE.values(), torch.clear_autocast_cache})
 
 # Functions that read or change nothing but this state: they run for real while capturing.
 STATE_FUNCTIONS: frozenset[Any] = frozenset(
@@ -386,6 +410,5 @@ STATE_FUNCTIONS: frozenset[Any] = frozenset(
         torch.set_autocast_cache_enabled,
         torch.autocast_increment_nesting,
         torch.autocast_decrement_nesting,
-        torch.clear_autocast_cache,
     }
 )

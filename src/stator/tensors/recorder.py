@@ -33,6 +33,7 @@ from stator.tensors.lowering import PLAIN, ForeignArgument, lower
 from stator.tensors.memo import memo
 from stator.tensors.meta import Meta, SymbolicMeta, with_dims
 from stator.tensors.modes import (
+    QUIET,
     GraphState,
     InferenceGuard,
     Left,
@@ -172,7 +173,7 @@ class Recorder:
         self.evaluated: dict[Any, Any] = {}  # by source and operands: what Python calculates in the graph
         self.follows_data = False  # some symbols are numbers that only data tells
         self.start_symbols: Callable[[], Symbols] | None = None  # where data may become symbols
-        self.state = GraphState(self.record_state, traces)
+        self.state = GraphState(self.record_state, traces, self.has_begun)
         self.replay: Any = None  # the graph on fake tensors, once gradients are asked for
         self.leaves: list[TracedTensor] = []  # made while capturing, and told to require grad
         self.no_leaves = False  # they are not to be made
@@ -648,6 +649,11 @@ class Recorder:
         self.kept.add(node)
         return node
 
+    def has_begun(self) -> bool:
+        """Whether there are operations, other than those that change torch's state."""
+        calls = (node for node in self.graph.nodes if node.op not in ("placeholder", "get_attr"))
+        return any(node.target not in QUIET for node in calls)
+
     @property
     def inputs(self) -> list[str]:
         """Names of the graph inputs in order; after `finish` only the used ones."""
@@ -678,7 +684,8 @@ class Recorder:
     def finish(self, outputs: Any) -> fx.GraphModule:
         """Closes the graph with these traced tensors as outputs, and cleans it up."""
         self.numbers.write_checks()
-        self.state.finish()
+        left = self._left  # blocks of autocast open at a break share what they have cast
+        self.state.finish(not self.traces and left is not None and left.nesting > self.scope.nesting)
         if any(traced._node.graph is not self.graph for traced in outputs):
             raise left_its_graph()
         failing = {node for node in self.graph.nodes if node.op.startswith("call") and may_fail(node)}

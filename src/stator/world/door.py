@@ -173,10 +173,13 @@ def enter_elements(world: World, obj: Any, path: Path) -> list[Any]:
     """Elements of a set in iteration order."""
     world.guards.add(path, TYPE_IS, type(obj), world.origin())
     world.guards.add(path, LEN, len(obj), world.origin())
-    return [
-        world.enter(item, path.iter_at(i))
-        for i, item in enumerate(list(base_of(type(obj), (set, frozenset)).__iter__(obj)))
-    ]
+    outer = list(base_of(type(obj), (set, frozenset)).__iter__(obj))
+    items = [world.enter(item, path.iter_at(i)) for i, item in enumerate(outer)]
+    if not all(is_key(item) or is_c_hashed(item) for item in outer):  # where each lies is what code of the user said
+        if not all(map(same_place, items, outer)):
+            raise world.refuse("outside-type", "a set of objects with a hash of their own", type=type(obj).__name__)
+        world.guards.add(path.part("hashes", _entry.hash_numbers), EQ, _entry.hash_numbers(obj), world.origin())
+    return items
 
 
 def enter_list(world: World, obj: Any, path: Path) -> Any:
@@ -222,8 +225,7 @@ DICT_BASES = (OrderedDict, defaultdict, dict)
 
 def fill_dict(world: World, obj: Any, path: Path, inner: Any, store: Any) -> None:
     """Items of an outside dict in order; constant keys are guarded together, others one by one."""
-    base = base_of(type(obj), DICT_BASES)
-    keys = list(base.keys(obj))
+    keys = [key for key, _ in _entry.stored_hashes(obj)]
     if all(is_key(key) for key in keys):
         world.guards.add(path, KEYS, tuple(keys), world.origin())
         for i, key in enumerate(keys):
