@@ -228,6 +228,14 @@ _ROWS = (
         "Compile what one round does as a function of its own, and call that in the loop.",
     ),
     Break(
+        "varying-loop",
+        "a loop with another number of rounds in each call",
+        "The loop in {function} has as many rounds as a size or number says that differs from call to call. Unrolled, "
+        "it would be compiled once per number; so its body is compiled once, and CPython goes round.",
+        "Work on all rounds at once, use torch's scan or while_loop, or keep the number of rounds the same; with "
+        "fullgraph=True the loop is unrolled.",
+    ),
+    Break(
         "lazy-module",
         "a module whose parameters do not exist yet",
         "{type} makes its parameters on the first call, so that call runs without being compiled.",

@@ -203,12 +203,18 @@ class InternalError(StatorError):
 
 
 class Again(StatorError):
-    """The capture has to be made again, with what is at this path imported whole, or with these numbers constants."""
+    """The capture has to be made again.
 
-    def __init__(self, path: Any, constants: frozenset[Any] = frozenset()) -> None:
+    With what is at this path imported whole, with these numbers constants, or with breaks at these instructions.
+    """
+
+    def __init__(
+        self, path: Any, constants: frozenset[Any] = frozenset(), breaks: frozenset[tuple[CodeType, int]] = frozenset()
+    ) -> None:
         super().__init__(path)
         self.path = path
         self.constants = constants
+        self.breaks = breaks
 
 
 class Unsupported(StatorError):

@@ -8,7 +8,7 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from stator._frames import FAILED, type_lookup
-from stator.code.decode import CodeInfo, Op
+from stator.code.decode import CodeInfo, Op, units
 from stator.errors import StatorError
 from stator.eval import ops_build, ops_call, ops_except, ops_generator, ops_names, ops_operate  # noqa: F401
 from stator.eval.careful import careful_ops
@@ -17,6 +17,7 @@ from stator.eval.opcodes import OPCODES
 from stator.eval.settling import settling_ops
 from stator.frame import RERAISED, RETURN, UNBOUND, Frame, Raised
 
+ITEMS = frozenset({"BINARY_SUBSCR", "STORE_SUBSCR"})
 ROUNDS = 10_000  # of loops, and frames started, after which to see whether a capture gets anywhere
 
 _infos: dict[int, CodeInfo] = {}  # by address, for as long as the code object lives
@@ -101,6 +102,15 @@ class Machine:
         return known[1]
 
     def form(self, info: CodeInfo) -> list[Op]:
+        ops = self.plain_form(info)
+        if left := self.world.breaking_units(info):
+            for unit, (name, _, _) in enumerate(units(info.code)):
+                if unit in left or name in ITEMS:
+                    handler, arg, following = ops[unit]
+                    ops[unit] = partial(leave_to_python if unit in left else leave_item, handler), arg, following
+        return ops
+
+    def plain_form(self, info: CodeInfo) -> list[Op]:
         if not self.careful:
             return info.ops.copy()
         if info.settling is None:
@@ -189,6 +199,22 @@ class Machine:
         if self.watched and frame.direct:
             return watching_ops(ops, self.watched)
         return forced_ops(ops, frame) if FORCED and frame.direct else ops
+
+
+def leave_to_python(handler: Any, frame: Frame, arg: Any) -> Any:
+    """An instruction that is a break wherever one can go on behind it."""
+    refused = frame.world.left_to_python(frame) if frame.direct else None
+    if refused is not None:
+        raise refused
+    return handler(frame, arg)
+
+
+def leave_item(handler: Any, frame: Frame, arg: Any) -> Any:
+    """The same for items of containers that came over a break."""
+    refused = frame.world.item_left_to_python(frame) if frame.direct else None
+    if refused is not None:
+        raise refused
+    return handler(frame, arg)
 
 
 def stopping_ops(ops: list[Op], steps: int) -> list[Op]:

@@ -71,7 +71,7 @@ from stator.runtime import (  # noqa: F401 - rows
 from stator.runtime.assemble import Assembly, Rerun
 from stator.runtime.calls import Call
 from stator.runtime.compiling import compiling
-from stator.runtime.continuation import Break, break_place
+from stator.runtime.continuation import Break, break_place, resumed_from
 from stator.runtime.graph_maker import IN_ORDER, GraphMaker
 from stator.runtime.histories import are_asked_for
 from stator.runtime.learned import Learned
@@ -257,6 +257,14 @@ class Capture:
     def place(self) -> Place | None:
         """Where a break can be after the capture was given up."""
         return break_place(self.machine.places) if self.machine is not None else None
+
+    @property
+    def innermost(self) -> types.CodeType:
+        """The user's code that ran when the capture was given up."""
+        assert self.machine is not None
+        place = self.machine.places[0]
+        known = resumed_from(place.code)
+        return place.code if known is None else known.code
 
     def found(self, stopped: Stopped) -> Break:
         """The break at which the capture stopped, which nothing else keeps alive."""

@@ -12,16 +12,19 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
+from torch import Tensor
+
 from stator.errors import Again
-from stator.guards.check import EQ, IS, KEYS, LEN, TENSOR, Check
+from stator.guards.check import EQ, IS, KEYS, LEN, PRESENT, TENSOR, Check
 from stator.guards.guardset import Failure, GuardSet
-from stator.guards.path import ITEM, ITERAT, KEY, KEYAT, SEQ, Missing, Path
+from stator.guards.path import ITEM, ITERAT, KEY, KEYAT, SEQ, UPCOMING, Missing, Path
 from stator.guards.tensor_spec import TensorSpec
 from stator.shapes.guesses import Guesses
 from stator.shapes.profile import Name, current, name_of
 
 Lesson = tuple[Path, str, int]  # where, kind, detail
 SIZES = frozenset({KEYS, LEN})  # of containers
+ENDS = frozenset({LEN, PRESENT})  # how many items there are still to come
 UNSETTLED = SIZES | {EQ, IS}  # checks that an entry can do without
 ITEMS = frozenset({ITEM, KEY, SEQ, KEYAT, ITERAT})
 
@@ -34,6 +37,7 @@ class Learned:
         self.light: set[Path] = set()  # containers whose contents kept changing: to be read item by item
         self.whole: set[Path] = set()  # containers and iterators that cannot be
         self.unsettled: set[tuple[Path, Check]] = set()  # checks that almost used up the entries there may be
+        self.ending: set[Path] = set()  # iterators that ended sooner or later than before
         self.texts: dict[Path, set[str]] = {}  # strings seen at one place; too many, and they say nothing any more
         self.most_texts = most_texts
         self.guesses = Guesses(self, numbers)
@@ -56,7 +60,7 @@ class Learned:
         """Why a capture has to be made again."""
         if reason.constants:
             self.guesses.correct(reason.constants)
-        else:
+        elif reason.path is not None:
             self.whole.add(reason.path)
 
     def look(self, failures: Iterable[Failure]) -> None:
@@ -66,6 +70,8 @@ class Learned:
             if at is not None and failure.check in (LEN, KEYS):
                 self.light.add(at)
             while at is not None:
+                if at.accessor is UPCOMING and at.parent is not None and failure.check in ENDS:
+                    self.ending.add(at.parent)
                 if at.accessor in ITEMS and at.parent is not None:
                     self.light.add(at.parent)
                 at = at.parent
@@ -76,6 +82,14 @@ class Learned:
         for (path, check), times in often.items():
             if path is not None and 2 * times > len(failures):
                 self.unsettled.add((path, check))
+
+    def leave_lengths(self, failures: Iterable[Failure], values: Sequence[Any]) -> None:
+        """Tensors that a loop has collected, more or fewer each time: CPython does what needs to know how many."""
+        for failure in failures:
+            if failure.check is LEN and failure.path is not None:
+                found = failure.path.load(values, {})
+                if type(found) in (list, tuple) and found and all(isinstance(item, Tensor) for item in found):
+                    self.unsettled.add((failure.path, LEN))
 
     def mourn(self, guards: GuardSet) -> None:
         """Objects that died will be others next time."""

@@ -24,13 +24,15 @@ from stator.guards import path as paths
 from stator.guards.guardset import Failure
 from stator.options import Options
 from stator.report import events
+from stator.runtime import inherited
 from stator.runtime.below import Below
 from stator.runtime.calls import BoundCall, Call, ResumedCall, code_of
 from stator.runtime.capture import Capture, Entry
 from stator.runtime.continuation import Break, Continuation, is_resumed
-from stator.runtime.learned import SIZES, UNSETTLED, Learned
+from stator.runtime.learned import SIZES, UNSETTLED, Learned, Lesson
 from stator.runtime.optimizers import PLAINLY
 from stator.runtime.tail import GoingOn
+from stator.runtime.unrolling import Loops
 from stator.tensors.signals import OpFailed
 
 MOST_CAPTURES = 32  # times the recompile limit, counting entries that were dropped since
@@ -71,6 +73,7 @@ class Cache:
 
     ways = 0  # how many entries a call was passed on by
     despairs_of = UNSETTLED  # checks that CPython makes where they keep failing
+    leaves_lengths = False  # lists of tensors of another length each time are CPython's
     guesses_numbers = False  # arguments that are numbers may vary once something did; not the variables of a frame
 
     def __init__(self, session: Session, function: Any) -> None:
@@ -192,6 +195,8 @@ class Cache:
             self.learned.look(failures)
             if len(self.entries) >= max(options.recompile_limit - LAST_ENTRIES, LAST_ENTRIES):
                 self.learned.despair(failures, self.despairs_of)
+            if self.leaves_lengths:
+                self.learned.leave_lengths(failures, call.values)
             for entry in self.entries:
                 self.learned.observe(entry.guards, call.values)
             events.emit("recompile", code=call.code, reasons=reasons)
@@ -221,7 +226,10 @@ class Cache:
             try:
                 entry = self.attempt(call)
             except Again as again:
-                self.learned.again(again)
+                if again.breaks:
+                    self.session.loops.add(again.breaks)
+                else:
+                    self.learned.again(again)
             else:
                 if not entry.captured and self.learned.unsettled:  # that was no help
                     self.learned.unsettled = set()
@@ -292,6 +300,9 @@ class Cache:
         otherwise = self.otherwise if self.ways < MOST_WAYS else None
         made = Capture(call, options, owner, stop, watched, self.learned, unbacked, otherwise)
         made.maker.graphs = self.session.graphs
+        if not options.fullgraph:
+            made.host.loops, made.host.counts_rounds = self.session.loops, bool(self.learned.lessons)
+            made.host.ending = self.learned.ending
         return made
 
     def otherwise(self, lesson: Any = None) -> Any:
@@ -327,6 +338,9 @@ class Cache:
                 return self.with_constants(call, again.from_data and capture.unbacked)
             earlier = self.place_before(capture, again.unmade)
             place = None if earlier == place else earlier
+        if error.break_id == "varying-loop":
+            self.session.loops.give_up(capture.innermost)
+            raise Again(None)
         events.emit("skip", code=call.code, **known)
         return capture.eager()
 
@@ -353,7 +367,10 @@ class Cache:
     def edges(self, found: Break) -> tuple[Any, ...]:
         """What goes on behind a break, by edge."""
         ways = found.ways()
-        made = {edge: self.session.continuation(key, make) for edge, (key, make) in ways.items()}
+        made = {}
+        for edge, (key, make) in ways.items():  # the key begins with the number of results
+            told = inherited.lessons(found, key[0], self.learned.lessons, self.session.loops)
+            made[edge] = self.session.continuation(key, make, told)
         return tuple(made.get(edge) for edge in range(max(made, default=-1) + 1))
 
     def start(self, entry: Entry, call: Call) -> Any:
@@ -382,6 +399,7 @@ class ResumedCache(Cache):
     """The entries of one place behind a break."""
 
     ways = MOST_WAYS
+    leaves_lengths = True
 
     def __init__(self, session: Session, continuation: Continuation) -> None:
         self.continuation = continuation
@@ -426,6 +444,7 @@ class Session(Cache):
         self.busy = False  # somebody captures; only a hint, as interruptions may leave it as it is
         self.continuations: WeakValueDictionary[tuple[Any, ...], ResumedCache] = WeakValueDictionary()
         self.graphs: WeakValueDictionary[Any, SharedGraph] = WeakValueDictionary()  # by what tells them from others
+        self.loops = Loops()
         self.below = Below(self.frames_of)
         super().__init__(self, function)
         functools.update_wrapper(self.compiled, function)
@@ -436,17 +455,19 @@ class Session(Cache):
             super().reset()
             self.continuations.clear()
             self.graphs.clear()
+            self.loops = Loops()
             self.below.clear()
 
     def frames_of(self, code: CodeType) -> Any:
         """What takes frames of a code object below a break; None: CPython does."""
         return None if code is code_of(self.function) or is_resumed(code) else BoundCache(self).compiled
 
-    def continuation(self, key: tuple[Any, ...], make: Callable[[], Continuation]) -> Any:
+    def continuation(self, key: tuple[Any, ...], make: Callable[[], Continuation], told: set[Lesson]) -> Any:
         """The compiled form of what goes on behind a break: one for each place, kept by the entries that lead there."""
         cache = self.continuations.get(key)
         if cache is None:
             cache = self.continuations[key] = ResumedCache(self, make())
+        cache.learned.lessons |= told
         return cache.compiled
 
 

@@ -21,6 +21,7 @@ from stator.native.attribute_rows import READERS, WRITERS
 from stator.native.callers import LruCache
 from stator.native.host import Host
 from stator.native.rows import OVERRIDES, STANDINS
+from stator.runtime import unrolling
 from stator.shapes.calculations import FLOAT, INT_MATH
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, depends_on_data, whole
 from stator.shapes.guesses import is_next
@@ -39,6 +40,7 @@ def start(host: Any) -> None:
 
 def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """A call: C code is given numbers, unless it only moves its arguments or works through their operators."""
+    given = args
     if not runs_python(function):
         row = row_of(function)
         answer = NotImplemented if row is None or kwargs else row(host, f, args)
@@ -52,7 +54,11 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
             seen: dict[int, Any] = {}
             args = [decayed(host, arg, seen) for arg in args]
             kwargs = {name: decayed(host, arg, seen) for name, arg in kwargs.items()} if kwargs else kwargs
-    return Host.call(host, f, function, args, kwargs)
+    if not host.counts_rounds:
+        return Host.call(host, f, function, args, kwargs)
+    before, made = unrolling.stamp(host), Host.call(host, f, function, args, kwargs)
+    unrolling.note(host, f, function, given, made, before)
+    return made
 
 
 def runs_python(function: Any) -> bool:

@@ -6,12 +6,14 @@ import functools
 import operator
 import sys
 import types
+from collections.abc import Container, Iterable
 from typing import Any
 
 import torch
 
 from stator import _entry, _frames
 from stator._frames import UNBOUND
+from stator.code.decode import CodeInfo
 from stator.control.breaking import Regions
 from stator.errors import Again, Location, Unsupported
 from stator.frame import Frame, throw
@@ -139,7 +141,13 @@ class TensorHost(Host):
         self.array_inputs: list[Any] = []  # outside arrays that are graph inputs: array, path, tensor
         self.cached: dict[Any, Any] = {}  # (id of an lru_cache, key of a call) -> what it holds for the program
         self.backwards = 0  # how often the program has taken gradients
-        self.unrolled: dict[Any, Any] = {}  # by place: the address of its iterator, and what there was at first
+        self.unrolled: dict[Any, Any] = {}  # by place: the address of its iterator, what there was at first, and rounds
+        self.loops = unrolling.Loops()  # that are not unrolled
+        self.counts_rounds = False  # whether others may turn out to be such
+        self.tests: dict[Any, tuple[int, int]] = {}  # by place: how often a loop asked whether to go on, since when
+        self.ending: Container[Path] = ()  # outside iterators that ended after more or fewer rounds than before
+        self.lengths: dict[Any, unrolling.Places] = {}  # by frame and number: how long such a thing is
+        self.counted: dict[int, unrolling.Places] = {}  # by address: what has as many items as a number that varies
         self.draws: list[Any] = []  # calls that draw random numbers, for the entry function
         self.drawn_arrays: dict[int, Any] = {}  # by id of the tensor: which call draws the array
         self.registries = Registries()
@@ -161,6 +169,15 @@ class TensorHost(Host):
     def begins_round(self, f: Frame) -> None:
         if not self.patient:
             unrolling.check(self, f)
+
+    def breaking_units(self, info: CodeInfo) -> Iterable[int]:
+        return self.loops.of(info)
+
+    def left_to_python(self, f: Frame) -> Unsupported | None:
+        return unrolling.left_to_python(self, f)
+
+    def item_left_to_python(self, f: Frame) -> Unsupported | None:
+        return unrolling.item_left_to_python(self, f)
 
     def function_enters(self, f: Frame, function: Any) -> bool:
         self.registries.note(f.globals)
@@ -317,6 +334,13 @@ class TensorHost(Host):
             return throw(f, error.with_traceback(None))
 
     def operate(self, f: Frame, function: Any, *args: Any) -> Any:
+        if not self.counts_rounds or TracedInt not in map(type, args):
+            return self.operated(f, function, *args)
+        before, made = unrolling.stamp(self), self.operated(f, function, *args)
+        unrolling.note_operation(self, f, made, before)
+        return made
+
+    def operated(self, f: Frame, function: Any, *args: Any) -> Any:
         if TracedText in map(type, args) or (type(args[0]) is str and function in (operator.mod, operator.imod)):
             found = formatting.operated(function, args)
             if found is not NotImplemented:
@@ -393,7 +417,12 @@ class TensorHost(Host):
         return value.opposite() if type(value) is TracedBool else NotImplemented
 
     def iterate(self, f: Frame, value: Any) -> Any:
-        return super().iterate(f, self.whole(value))
+        if not self.counts_rounds:
+            return super().iterate(f, self.whole(value))
+        before = unrolling.stamp(self)
+        made = super().iterate(f, self.whole(value))
+        unrolling.note_iterator(self, f, value, made, before)
+        return made
 
     def whole(self, value: Any) -> Any:
         if type(value) is TracedTensor:

@@ -1,28 +1,203 @@
-"""Loops are captured round by round; one that would make too large a graph goes on behind a break, again and again."""
+"""Loops are captured round by round. Two kinds go on behind breaks instead, so that their body is compiled once.
+
+One that would make too large a graph, again and again; and one whose number of rounds was seen to vary. What makes
+something of such a number (`range(n)`, `x.unbind(1)`), what is made of that (`enumerate`, the iterator) and the loop
+itself are left to CPython then.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from types import BuiltinFunctionType, CodeType
 from typing import Any
+from weakref import WeakKeyDictionary
 
+import torch
+
+from stator.code.decode import CodeInfo, units
+from stator.errors import Again, Unsupported
 from stator.frame import Frame
+from stator.runtime.continuation import origin_of, resumed_from
+from stator.shapes.scalar import TracedInt
+from stator.tensors.traced import TracedTensor
+from stator.world.lazy import Lazy
 
 MOST_OPERATIONS = 20_000  # in one graph
 MOST_GRADIENTS = 8  # times that a loop calls backward: a whole epoch should not be one graph
+LEAST_ROUNDS = 2  # of a loop that is worth breaks
+COUNTED = frozenset({tuple, list, type(iter(()))})  # results of operations that may have as many items as a size says
+PASSING = frozenset({enumerate, zip, reversed, iter, list, tuple})  # what is made of such a thing has so many, too
+FUNCTIONS = (type, BuiltinFunctionType)
+
+Places = frozenset[tuple[CodeType, int]]
+
+
+class Loops:
+    """What belongs to loops that are not unrolled: instructions by code object."""
+
+    def __init__(self) -> None:
+        self.units: WeakKeyDictionary[CodeType, set[int]] = WeakKeyDictionary()
+        self.unrolled: WeakKeyDictionary[CodeType, bool] = WeakKeyDictionary()  # where a break was no help
+        self.large: set[tuple[int, int]] = set()  # loops that are unrolled stretch by stretch: address of code, unit
+
+    def add(self, places: Places) -> None:
+        for code, unit in places:
+            self.units.setdefault(code, set()).add(unit)
+
+    def give_up(self, code: CodeType) -> None:
+        """No break can be made in there: its loops are unrolled as ever."""
+        self.unrolled[code] = True
+        self.units.pop(code, None)
+
+    def may_add(self, places: Places) -> bool:
+        """Whether it is of use to capture again, with breaks there."""
+        if any(code in self.unrolled for code, _ in places):
+            return False
+        return any(unit not in self.units.get(code, ()) for code, unit in places)
+
+    def is_large(self, f: Frame) -> bool:
+        code, unit = origin_of(f.code, f.lasti)
+        return (id(code), unit) in self.large
+
+    def of(self, info: CodeInfo) -> Iterable[int]:
+        """The instructions of a code object, which may be one of a resumed frame."""
+        if not self.units:
+            return ()
+        known = resumed_from(info.code)
+        code = info.code if known is None else known.code
+        return [unit + info.prefix for unit in self.units.get(code, ())]
 
 
 def check(host: Any, f: Frame) -> None:
     """The loop of a frame begins another round."""
     iterator, place = id(f.stack[-1]), (f.path, f.lasti)  # not the object itself, which must end when its loop does
     size = host.recorder.graph._len
-    known, gradients, operations = host.unrolled.get(place, (0, 0, 0))
+    known, gradients, operations, rounds = host.unrolled.get(place, (0, 0, 0, 0))
     if known != iterator:
-        host.unrolled[place] = iterator, host.backwards, size
+        gradients, operations, rounds = host.backwards, size, 0
     elif host.backwards - gradients >= MOST_GRADIENTS:
         raise refusal(host, f, f"{host.backwards - gradients} calls of backward")
     elif size > MOST_OPERATIONS and size > operations:
         raise refusal(host, f, f"{size - operations} operations")
+    if rounds and size > operations:
+        if rounds >= LEAST_ROUNDS and iterator in host.counted:
+            go_round(host, f, host.counted[iterator])
+        elif ends_sooner_or_later(host, iterator) and not host.loops.is_large(f):
+            go_round(host, f, frozenset())
+    host.unrolled[place] = iterator, gradients, operations, rounds + 1
+
+
+def ends_sooner_or_later(host: Any, iterator: int) -> bool:
+    """Whether an iterator that came over a break has more or fewer items left than it had before."""
+    hollow = host.hollow.get(iterator)
+    return hollow is not None and hollow.record.path in host.ending
 
 
 def refusal(host: Any, f: Frame, count: str) -> Exception:
+    code, unit = origin_of(f.code, f.lasti)
+    host.loops.large.add((id(code), unit))
     refused: Exception = host.refuse("large-graph", function=f.code.co_qualname, count=count)
     return refused
+
+
+# ---- numbers of rounds that vary ----------------------------------------------------------------------------------
+
+
+def go_round(host: Any, f: Frame, places: Places) -> None:
+    """The number of rounds varies, and they work on tensors: from now on CPython goes round.
+
+    It also makes everything else that has as many items as such a number says: else that alone would tell it.
+    """
+    places = places.union(here(f), *host.counted.values())
+    if may_break(host) and host.loops.may_add(places):
+        raise Again(None, breaks=places)
+
+
+def may_break(host: Any) -> bool:
+    return host.recorder.sub is None and not host.regions.errors()
+
+
+def left_to_python(host: Any, f: Frame) -> Unsupported | None:
+    """The break at an instruction of a loop; what was made of a number on the way there belongs to it."""
+    if not may_break(host):
+        return None
+    for value in f.stack:
+        places = host.counted.get(id(value), frozenset())
+        if host.loops.may_add(places):
+            raise Again(None, breaks=places)
+    refused: Unsupported = host.refuse("varying-loop", function=f.code.co_qualname)
+    return refused
+
+
+def item_left_to_python(host: Any, f: Frame) -> Unsupported | None:
+    """The break where a list of tensors is indexed by a number that varies; None for all else."""
+    container, key = f.stack[-2:]
+    if type(container) is Lazy:
+        container = container.value
+    elif (hollow := host.hollow.get(id(container))) is not None:
+        container = hollow.obj
+    else:
+        return None
+    varies = type(key.value) is int if type(key) is Lazy else type(key) is TracedInt
+    if not varies or type(container) not in (list, tuple) or not may_break(host):
+        return None
+    if not all(item is None or isinstance(item, torch.Tensor) for item in container):
+        return None
+    refused: Unsupported = host.refuse("varying-loop", function=f.code.co_qualname)
+    return refused
+
+
+def stamp(host: Any) -> Any:
+    """Another one once something was found out about sizes and ints."""
+    if host.symbols is None:
+        return None
+    env = host.symbols.env
+    return len(env.guards), env._replacements_version_counter
+
+
+def note(host: Any, f: Frame, function: Any, args: list[Any], made: Any, before: Any) -> None:
+    """A call made something: with as many items as a number says that varies, or of what has so many."""
+    if type(function) in FUNCTIONS and function in PASSING:
+        places = frozenset().union(*(host.counted.get(id(arg), ()) for arg in args))
+    elif function is len and args and id(args[0]) in host.counted:
+        host.lengths[f.path, made] = host.counted[id(args[0])] | here(f)
+        return
+    elif type(made) is range:
+        places = frozenset().union(*(host.lengths.get((f.path, arg), ()) for arg in args if type(arg) is int))
+        places |= here(f) if TracedInt in map(type, args) else frozenset()
+    elif type(made) in COUNTED and stamp(host) != before and host.recorder.takes(function):
+        places = here(f)
+    else:
+        return
+    if places:
+        host.counted[id(made)] = places | here(f)
+
+
+def note_iterator(host: Any, f: Frame, value: Any, made: Any, before: Any) -> None:
+    """A loop is about to begin."""
+    places = host.counted.get(id(value), frozenset())
+    if places or (type(value) is TracedTensor and stamp(host) != before):
+        host.counted[id(made)] = places | here(f)
+
+
+def note_operation(host: Any, f: Frame, made: Any, before: Any) -> None:
+    """An operation with a number that varies: `[None] * n` has so many items, `while i < n` so many rounds."""
+    if type(made) in (list, tuple):
+        if places := here(f):
+            host.counted[id(made)] = places
+    elif type(made) is bool and f.direct and stamp(host) != before and goes_back(f):
+        place, size = (f.path, f.lasti), host.recorder.graph._len
+        rounds, operations = host.tests.get(place, (0, size))
+        if rounds >= LEAST_ROUNDS and size > operations:
+            go_round(host, f, here(f))
+        host.tests[place] = rounds + 1, operations
+
+
+def goes_back(f: Frame) -> bool:
+    """Whether the instruction is the condition of another round of a `while`."""
+    rows = units(f.code)
+    return rows[rows[f.lasti][2]][0].startswith("POP_JUMP_BACKWARD")
+
+
+def here(f: Frame) -> Places:
+    return frozenset({origin_of(f.code, f.lasti)}) if f.direct else frozenset()

@@ -9,6 +9,7 @@ from typing import Any
 
 from stator import _entry, _frames
 from stator._frames import UNBOUND
+from stator.code.decode import CodeInfo
 from stator.errors import Location, StatorError, Unsupported, unsupported
 from stator.frame import Frame, throw
 from stator.guards import path as paths
@@ -104,6 +105,18 @@ class World:
 
     def begins_round(self, f: Frame) -> None:
         """A loop of a frame that a break can go on in asks for the next item."""
+
+    def breaking_units(self, info: CodeInfo) -> Iterable[int]:
+        """Instructions of a code object that CPython is to execute, where a break can go on behind them."""
+        return ()
+
+    def left_to_python(self, f: Frame) -> Unsupported | None:
+        """The break at such an instruction; None if there can be none, and it is captured like others."""
+        return None
+
+    def item_left_to_python(self, f: Frame) -> Unsupported | None:
+        """The same where an item is read or written in code with such instructions."""
+        return None
 
     def impatient(self) -> bool:
         """Whether a capture that has lasted long should be given up."""

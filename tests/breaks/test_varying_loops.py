@@ -1,0 +1,194 @@
+"""Loops whose number of rounds differs from call to call: the body is compiled once, not once per number."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+
+import stator
+from stator.report import events
+
+LENGTHS = (4, 6, 2, 9, 12, 5, 7, 8, 3, 10, 11, 20)
+
+
+def collected(x: Any) -> Any:
+    state, states = x[:, 0] * 0, []
+    for i in range(x.shape[1]):
+        state = torch.tanh(state + x[:, i])
+        states.append(state)
+    return torch.stack(states, 1)
+
+
+def rows(x: Any) -> Any:
+    state = x.new_zeros(x.shape[0], x.shape[2])
+    for row in x.transpose(0, 1):
+        state = torch.tanh(state + row)
+    return state
+
+
+def numbered_pairs(x: Any) -> Any:
+    total = x[:, 0]
+    for i, (a, b) in enumerate(zip(x.unbind(1), (x * 2).unbind(1), strict=True)):
+        total = total + a * b * i
+    return total
+
+
+def indexed(x: Any) -> Any:
+    parts = x.unbind(1)
+    total = x[:, 0]
+    for i in range(len(parts)):
+        total = torch.tanh(total + parts[i])
+    return total
+
+
+def filled(x: Any) -> Any:
+    parts = [None] * x.shape[1]
+    for i in range(x.shape[1]):
+        parts[i] = x[:, i].sin()
+    return torch.stack(parts, 1)
+
+
+def comprehension(x: Any) -> Any:
+    return torch.stack([torch.tanh(part) for part in x.unbind(1)], 1)
+
+
+def condition(x: Any) -> Any:
+    i, state = 1, x[:, 0]
+    while i < x.shape[1]:
+        state = torch.tanh(state + x[:, i])
+        i += 1
+    return state * i
+
+
+def inner(x: Any) -> Any:
+    state = x[:, 0]
+    for i in range(x.shape[1]):
+        state = torch.tanh(state + x[:, i])
+    return state
+
+
+def in_a_call(x: Any) -> Any:
+    with torch.no_grad():
+        return inner(x * 2) + 1
+
+
+def written(x: Any) -> Any:
+    out = torch.zeros_like(x)
+    for i in range(x.shape[1]):
+        out[:, i] = x[:, : i + 1].sum(1)
+    return out
+
+
+PROGRAMS = [
+    collected,
+    rows,
+    numbered_pairs,
+    indexed,
+    filled,
+    comprehension,
+    condition,
+    in_a_call,
+    written,
+]
+
+
+def tensors(lengths: Any = LENGTHS) -> Any:
+    torch.manual_seed(0)
+    return [(torch.randn(3, length, 3),) for length in lengths]
+
+
+def swept(function: Any, calls: Any, **options: Any) -> list[str]:
+    """The breaks of calls that give what they give in eager."""
+    compiled = stator.compile(function, backend="eager", **options)
+    for args in calls:
+        torch.testing.assert_close(compiled(*args), function(*args))
+    return [event.break_id for event in events.events("break")]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_one_body_for_all_lengths(program: Any) -> None:
+    compiled = stator.compile(program, backend="eager")
+    for args in tensors(LENGTHS[:4]):
+        compiled(*args)
+    made = stator.stats()["frames_captured"]
+    assert made <= 15
+    for args in tensors():
+        torch.testing.assert_close(compiled(*args), program(*args))
+    assert stator.stats()["frames_captured"] == made
+    assert "varying-loop" in {event.break_id for event in events.events("break")} and not events.events("skip")
+    assert max(Counter(event.code for event in events.events("recompile")).values()) <= 6  # all places together
+
+
+def repeated(x: Any, count: int) -> Any:
+    for _ in range(count):
+        x = torch.cos(x)
+    return x
+
+
+def test_ints() -> None:
+    x = torch.randn(3)
+    assert set(swept(repeated, [(x, count) for count in LENGTHS])) == {"varying-loop"}
+    assert stator.stats()["recompiles"] == 1
+
+
+def test_one_number_of_rounds_is_one_graph() -> None:
+    assert not swept(lambda x: collected(x), [(torch.randn(batch, 4, 3),) for batch in (2, 3, 5)])
+
+
+def test_none_or_one_round() -> None:
+    assert not swept(repeated, [(torch.randn(3), 4), (torch.randn(3), 1), (torch.randn(3), 0)])
+
+
+def test_full_graphs_are_unrolled() -> None:
+    assert not swept(collected, tensors(LENGTHS[:3]), fullgraph=True)
+    assert stator.stats()["graphs"] == 3
+
+
+def test_breaks_that_are_errors() -> None:
+    with stator.error_on_graph_break(True):
+        assert not swept(collected, tensors(LENGTHS[:3]))
+
+
+def listed(x: Any, count: int) -> Any:
+    table = [float(i) for i in range(count)]
+    return x * sum(table)
+
+
+def test_loops_without_tensors_are_unrolled() -> None:
+    assert not swept(listed, [(torch.randn(3), count) for count in (3, 4, 5)])
+
+
+def test_layers_of_other_models() -> None:
+    def run(layers: Any, x: Any) -> Any:
+        for i in range(len(layers)):
+            x = layers[i](x)
+        return x
+
+    models = [torch.nn.ModuleList(torch.nn.Linear(3, 3) for _ in range(depth)) for depth in (3, 4, 5)]
+    assert not swept(run, [(model, torch.randn(2, 3)) for model in models])
+
+
+def test_generators_are_unrolled() -> None:
+    assert not swept(lambda x: sum(torch.tanh(part) for part in x.unbind(1)), tensors(LENGTHS[:3]))
+
+
+def test_gradients() -> None:
+    cell = torch.nn.GRUCell(3, 3)
+
+    def run(x: Any) -> Any:
+        state = x.new_zeros(x.shape[0], 3)
+        for part in x.unbind(1):
+            state = cell(part, state)
+        return state.sum()
+
+    compiled = stator.compile(run, backend="eager")
+    for (x,) in tensors(LENGTHS[:4]):
+        found = []
+        for function in (run, compiled):
+            cell.zero_grad()
+            function(x).backward()
+            found.append([parameter.grad.clone() for parameter in cell.parameters()])
+        torch.testing.assert_close(*found)
