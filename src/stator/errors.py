@@ -203,12 +203,18 @@ class InternalError(StatorError):
 
 
 class Again(StatorError):
-    """The capture has to be made again, with what is at this path imported whole, or with these numbers constants."""
+    """The capture has to be made again.
 
-    def __init__(self, path: Any, constants: frozenset[Any] = frozenset()) -> None:
+    What is at this path is imported whole then, or these numbers are constants, or those vary.
+    """
+
+    def __init__(
+        self, path: Any, constants: frozenset[Any] = frozenset(), varies: frozenset[Any] = frozenset()
+    ) -> None:
         super().__init__(path)
         self.path = path
         self.constants = constants
+        self.varies = varies
 
 
 class Unsupported(StatorError):

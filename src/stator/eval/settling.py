@@ -14,8 +14,9 @@ from stator.eval.careful import MOVING, places_of
 from stator.eval.opcodes import OPCODES
 from stator.eval.ops_operate import truth
 from stator.frame import RETURN, UNBOUND, Frame, Raised, native
-from stator.world.hollow import DECLINED, END, LOOPED, Hollow
+from stator.world.hollow import DECLINED, END, Hollow
 from stator.world.hollow_entries import entries, goes_on_with
+from stator.world.hollow_keyed import LOOPED
 
 Serve = Callable[[Frame, Any], Any]  # a handler that answers DECLINED where the usual one must do
 
