@@ -168,9 +168,19 @@ def contains_op(f: Frame, invert: int) -> Any:
     return None
 
 
+ARITHMETIC = frozenset(
+    getattr(operator, prefix + name)
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
+    for prefix in ("", "i")
+)
+
+
 @careful("BINARY_OP")
 def binary_op(f: Frame, arg: int) -> Any:
     left, right = f.stack[-2:]
+    if BINARY[arg] in ARITHMETIC and not f.world.tensor_types.isdisjoint((type(left), type(right))):
+        take_number(f, -1 if type(left) in f.world.tensor_types else -2)
+        return DECLINED
     if BINARY[arg] is not operator.iadd or id(left) not in f.world.hollow:
         return DECLINED
     f.world.settled(right)
@@ -179,6 +189,14 @@ def binary_op(f: Frame, arg: int) -> Any:
         return DECLINED
     f.stack.pop()
     return None
+
+
+def take_number(f: Frame, place: int) -> None:
+    """A hollow number next to a tensor is the number that torch takes it for."""
+    hollow = f.world.hollow.get(id(f.stack[place]))
+    number = DECLINED if hollow is None else hollow.number()
+    if number is not DECLINED:
+        f.stack[place] = number
 
 
 # ---- truth --------------------------------------------------------------------------------------------------------

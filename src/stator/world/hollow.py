@@ -58,6 +58,10 @@ class Hollow:
         """`x += values`; None if done."""
         return DECLINED
 
+    def number(self) -> Any:
+        """The number that a tensor takes it for."""
+        return DECLINED
+
     def truth(self) -> Any:
         return DECLINED
 
