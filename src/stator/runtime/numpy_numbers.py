@@ -13,7 +13,7 @@ from stator.world.hollow import DECLINED, Hollow
 from stator.world.hollow import ROWS as HOLLOW
 
 np: Any = sys.modules.get("numpy")  # torch imports it where it is installed
-READ = None if np is None else np.generic.item
+READ: Any = None if np is None else np.generic.item
 TAKES = {int: "takes_int", float: "takes_float"}
 
 
