@@ -205,16 +205,22 @@ class InternalError(StatorError):
 class Again(StatorError):
     """The capture has to be made again.
 
-    With what is at this path imported whole, with these numbers constants, or with breaks at these instructions.
+    With what is at this path imported whole, with these numbers constants, with breaks at these instructions, or with
+    those numbers varying.
     """
 
     def __init__(
-        self, path: Any, constants: frozenset[Any] = frozenset(), breaks: frozenset[tuple[CodeType, int]] = frozenset()
+        self,
+        path: Any,
+        constants: frozenset[Any] = frozenset(),
+        breaks: frozenset[tuple[CodeType, int]] = frozenset(),
+        varies: frozenset[Any] = frozenset(),
     ) -> None:
         super().__init__(path)
         self.path = path
         self.constants = constants
         self.breaks = breaks
+        self.varies = varies
 
 
 class Unsupported(StatorError):

@@ -9,6 +9,7 @@ import torch
 
 import stator
 from stator.report.events import recording
+from tests.harness import check
 
 tensor = torch.tensor
 
@@ -60,3 +61,15 @@ def test_errors_of_the_program_come_out_as_they_are() -> None:
     for function in (put, compiled):
         with pytest.raises(RuntimeError, match="size"):
             function(torch.zeros(2, 8), tensor(7), torch.ones(2, 3))
+
+
+def test_bounds_in_tensors_with_one_element():
+    """`torch.tensor([3])` bounds a slice as `torch.tensor(3)` does; as an index it is one of its own."""
+
+    def program(cache, new, start):
+        cache[:, start : start + new.shape[1]] = new
+        kept = cache[:, : start + new.shape[1]]
+        return kept.sum(1) * kept.shape[1], cache[:, start], cache[0][start:]
+
+    calls = [(torch.zeros(2, 8), torch.ones(2, 3), torch.tensor(start)) for start in ([0], [2], [4], [[5]])]
+    check(program, vary=calls, expect_recompiles=1, expect_graphs=2)

@@ -14,8 +14,9 @@ from stator.eval.careful import MOVING, places_of
 from stator.eval.opcodes import OPCODES
 from stator.eval.ops_operate import truth
 from stator.frame import RETURN, UNBOUND, Frame, Raised, native
-from stator.world.hollow import DECLINED, END, LOOPED, Hollow
+from stator.world.hollow import DECLINED, END, Hollow
 from stator.world.hollow_entries import entries, goes_on_with
+from stator.world.hollow_keyed import LOOPED
 
 Serve = Callable[[Frame, Any], Any]  # a handler that answers DECLINED where the usual one must do
 
@@ -167,9 +168,19 @@ def contains_op(f: Frame, invert: int) -> Any:
     return None
 
 
+ARITHMETIC = frozenset(
+    getattr(operator, prefix + name)
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
+    for prefix in ("", "i")
+)
+
+
 @careful("BINARY_OP")
 def binary_op(f: Frame, arg: int) -> Any:
     left, right = f.stack[-2:]
+    if BINARY[arg] in ARITHMETIC and not f.world.tensor_types.isdisjoint((type(left), type(right))):
+        take_number(f, -1 if type(left) in f.world.tensor_types else -2)
+        return DECLINED
     if BINARY[arg] is not operator.iadd or id(left) not in f.world.hollow:
         return DECLINED
     f.world.settled(right)
@@ -178,6 +189,14 @@ def binary_op(f: Frame, arg: int) -> Any:
         return DECLINED
     f.stack.pop()
     return None
+
+
+def take_number(f: Frame, place: int) -> None:
+    """A hollow number next to a tensor is the number that torch takes it for."""
+    hollow = f.world.hollow.get(id(f.stack[place]))
+    number = DECLINED if hollow is None else hollow.number()
+    if number is not DECLINED:
+        f.stack[place] = number
 
 
 # ---- truth --------------------------------------------------------------------------------------------------------

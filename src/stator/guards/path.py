@@ -345,11 +345,11 @@ def is_length(path: Path) -> bool:
 
 
 def is_summary(path: Path) -> bool:
-    """Whether it tells something about all elements of a container: their number, sum or extremes."""
+    """Whether it tells something about all of a value: how many elements, their sum or extremes, which number it is."""
     return path.accessor is PART and (path.key[1] is len or path.key[0] in SUMMARIES)
 
 
-SUMMARIES = frozenset({"sum", "min", "max"})
+SUMMARIES = frozenset({"sum", "min", "max", "number"})
 
 
 def arg(index: int) -> Path:

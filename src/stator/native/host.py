@@ -127,10 +127,8 @@ class Host(ImportingWorld):
         {call_python, call_object}
     )  # callers that hand arguments on to frames as they are
     tensor_types: frozenset[type] = frozenset()
-    varying_types: frozenset[type] = frozenset()  # stand-ins for numbers
     conditions: frozenset[type] = frozenset()  # stand-ins that a branch may be about
     formattable: frozenset[type] = frozenset()  # stand-ins that a text may be made of
-    texts: frozenset[type] = frozenset()  # stand-ins for texts
     silent_checks: tuple[Any, ...] = ()  # functions (condition, text) that do not look at the text if all is well
     operand_types: frozenset[type] = frozenset()
     array_types: frozenset[type] = frozenset()

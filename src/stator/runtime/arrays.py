@@ -28,6 +28,7 @@ from stator.guards import path as paths
 from stator.guards.check import EQ, IS, TYPE_IS
 from stator.native.callers import CALLERS, call_builtin, call_python
 from stator.native.rows import STANDINS, standin
+from stator.runtime import numpy_numbers as numpy_numbers  # registers its rows
 from stator.runtime import traced_arrays
 from stator.runtime.symbolic_host import decayed
 from stator.runtime.tensor_host import TensorHost
@@ -498,8 +499,8 @@ def register() -> None:
     CALLERS[id(types.BuiltinFunctionType)] = call_method
     IMPORTERS[id(np.ndarray)] = enter_array
     for kind in scalars:
-        if kind is not np.float64 and kind is not np.complex128 and not issubclass(kind, (str, bytes)):
-            IMPORTERS[id(kind)] = enter_scalar
+        if kind is not np.complex128 and not issubclass(kind, (str, bytes)):
+            IMPORTERS.setdefault(id(kind), enter_scalar)
     HOLLOW[id(np.ndarray)] = hollow_array
     SERVED.update({id(function): serve_shared for function in SHARING})
     SERVED.update({id(function): serve_copied for function in COPYING})

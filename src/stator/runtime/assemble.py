@@ -32,14 +32,14 @@ from stator.shapes.expressions import NoForm, Text, fold
 from stator.shapes.float_conditions import COMPARISONS
 from stator.shapes.floats import Reading, TracedFloat
 from stator.shapes.scalar import TracedBool, TracedInt
-from stator.shapes.texts import TracedText
+from stator.shapes.texts import GivenText, TracedText
 from stator.tensors.spent import spent
 from stator.tensors.subclasses import PLAIN
 from stator.tensors.traced import Storage, TracedTensor
 from stator.tensors.undoing import put_back
 from stator.tensors.undoing import save as save_data
 from stator.world.door import fields_of
-from stator.world.hollow import HollowIterator
+from stator.world.hollow_iterators import HollowIterator
 from stator.world.lazy import Lazy
 
 SCALARS = {
@@ -116,6 +116,8 @@ class Assembly:
             return self.float(obj)
         if type(obj) is TracedText:
             return obj.source(self.value_source)
+        if type(obj) is GivenText:
+            return self.load(obj.path)
         cell = self.host.cells.get(id(obj))
         if cell is not None and cell[0] is obj:
             return self.load(cell[1])

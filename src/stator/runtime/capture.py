@@ -295,6 +295,7 @@ class Capture:
     def assemble(self, result: Any, going_on: GoingOn | None = None) -> Entry:
         """Graph, effects and result become the entry function; the result may be a Break."""
         host = self.host
+        host.check_constants()
         if host.symbols is not None and host.symbols.doubt:
             raise unsupported("symbolic-value", host.symbols.doubt, function="C code")
         if any(host.held.values()):

@@ -1,4 +1,4 @@
-"""Formatting numbers that only data tells: the text is made when the graph has run.
+"""Formatting numbers and texts that vary: the text is made when the graph has run.
 
 That is how it would come out now, so formatting must not fail for any number: it is tried on some.
 """
@@ -8,17 +8,22 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
 
+from stator.guards.check import TYPE_IS
 from stator.native.attribute_rows import READERS, WRITERS
+from stator.runtime import symbolic_host
 from stator.runtime.symbolic_host import ROWS, STANDS_FOR, STR_METHODS, write_number
-from stator.shapes.floats import TracedFloat, depends_on_data
+from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
-from stator.shapes.texts import Piece, TracedText
+from stator.shapes.texts import GivenText, Piece, TracedText
 from stator.tensors import values
 from stator.tensors.traced import TracedTensor
+from stator.world import door
+from stator.world.door import IMPORTERS
 
 CONVERSIONS = (None, str, repr, ascii)  # by the lowest bits of the argument of FORMAT_VALUE
 EXAMPLES: dict[type, tuple[Any, ...]] = {
@@ -31,9 +36,8 @@ TEXTS = frozenset({str, TracedText})
 
 
 def waits(value: Any) -> bool:
-    """Whether a value is known when the graph has run, and not before."""
-    kind = type(value)
-    return kind is TracedText or (kind in EXAMPLES and depends_on_data(value) and not getattr(value, "mixed", False))
+    """Whether a value varies, so that a text with it is made when the graph has run."""
+    return type(value) in EXAMPLES and not getattr(value, "mixed", False)
 
 
 def may_follow(args: Any) -> bool:
@@ -145,6 +149,19 @@ def method_join(receiver: str, args: list[Any]) -> Any:
     return joined(args[0], receiver) if TracedText in map(type, args[0]) else NotImplemented
 
 
+def enter_text(world: Any, obj: str, path: Any) -> Any:
+    """A string from outside: a constant, or a text of its own once it was seen to change."""
+    policy = world.policy
+    if policy.dynamic is False or (path, "str", 0) not in policy.learned:
+        return door.enter_text(world, obj, path)
+    if path not in world.symbolic_numbers:
+        world.guards.add(path, TYPE_IS, str, world.origin())
+        symbolic_host.start(world)
+        given = GivenText(path, partial(door.enter_text, world, obj, path))
+        world.symbolic_numbers[path] = TracedText((given,))
+    return world.symbolic_numbers[path]
+
+
 def read_text(host: Any, f: Any, obj: TracedText, name: str) -> Any:
     return str if name == "__class__" else host.load_attr(f, obj.decay(), name)
 
@@ -152,6 +169,7 @@ def read_text(host: Any, f: Any, obj: TracedText, name: str) -> Any:
 ROWS.update({str: text_of(str), repr: text_of(repr), ascii: text_of(ascii), format: format_of})
 STR_METHODS.update({"format": method_format, "join": method_join})
 STANDS_FOR[TracedText] = str
+IMPORTERS[id(str)] = enter_text
 READERS[id(TracedText)] = read_text
 WRITERS[id(TracedText)] = write_number
 FORMATTABLE = frozenset({TracedTensor, *EXAMPLES})

@@ -7,8 +7,9 @@ tells what a failure teaches.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Sequence
+from enum import Enum
 from types import ModuleType
 from typing import Any
 
@@ -21,12 +22,14 @@ from stator.guards.path import ITEM, ITERAT, KEY, KEYAT, SEQ, UPCOMING, Missing,
 from stator.guards.tensor_spec import TensorSpec
 from stator.shapes.guesses import Guesses
 from stator.shapes.profile import Name, current, name_of
+from stator.world.hollow_sequences import summaries
 
 Lesson = tuple[Path, str, int]  # where, kind, detail
 SIZES = frozenset({KEYS, LEN})  # of containers
 ENDS = frozenset({LEN, PRESENT})  # how many items there are still to come
 UNSETTLED = SIZES | {EQ, IS}  # checks that an entry can do without
 ITEMS = frozenset({ITEM, KEY, SEQ, KEYAT, ITERAT})
+MOST_MEMBERS = 4  # different members of an enumeration that become constants at one place
 
 
 class Learned:
@@ -39,6 +42,7 @@ class Learned:
         self.unsettled: set[tuple[Path, Check]] = set()  # checks that almost used up the entries there may be
         self.ending: set[Path] = set()  # iterators that ended sooner or later than before
         self.texts: dict[Path, set[str]] = {}  # strings seen at one place; too many, and they say nothing any more
+        self.members: dict[Path, set[str]] = {}  # the same of enumerations, by name
         self.most_texts = most_texts
         self.guesses = Guesses(self, numbers)
         self.name = name_of(function)
@@ -60,21 +64,28 @@ class Learned:
         """Why a capture has to be made again."""
         if reason.constants:
             self.guesses.correct(reason.constants)
+        elif reason.varies:
+            self.lessons |= reason.varies
         elif reason.path is not None:
             self.whole.add(reason.path)
 
     def look(self, failures: Iterable[Failure]) -> None:
         """Containers on the way to what changed: in the next capture only what is read of them gets guarded."""
         for failure in failures:
+            if failure.path is not None and failure.check in SIZES:
+                self.lighten(failure.path)
             at = failure.path
-            if at is not None and failure.check in (LEN, KEYS):
-                self.light.add(at)
             while at is not None:
                 if at.accessor is UPCOMING and at.parent is not None and failure.check in ENDS:
                     self.ending.add(at.parent)
                 if at.accessor in ITEMS and at.parent is not None:
                     self.light.add(at.parent)
                 at = at.parent
+
+    def lighten(self, path: Path) -> None:
+        """A container with another number of elements, or others: what tells about all of them varies."""
+        self.light.add(path)
+        self.lessons.update((part, kind, 0) for part in summaries(path) for kind in ("int", "float"))
 
     def despair(self, failures: Sequence[Failure], checks: Container[Check]) -> None:
         """Hardly any entry is left: from now on CPython does what needs one of these checks that keeps failing."""
@@ -100,15 +111,21 @@ class Learned:
         memo: dict[Path, Any] = {}
         for path, check, key, _ in guards.rows():
             rule = LESSONS.get(check.name)
-            if rule is None or path is None or not may_teach(check, key):
+            if (rule is None and check not in SIZES) or path is None or not may_teach(check, key):
                 continue
             try:
                 value = path.load(values, memo)
             except Missing:
                 continue
+            if rule is None:
+                if type(value) in GROWING and not check.holds(value, key):
+                    self.lighten(path)
+                continue
             found = {(path, kind, detail) for kind, detail in rule(key, value)}
             if type(key) is type(value) is str and key != value:
                 self.read(path, key, value)
+            elif check is IS and key is not value and issubclass(type(value), Enum) and type(key) is type(value):
+                self.meet(path, key, value)
             self.lessons |= found
             self.guesses.meet(path, value)
             self.guesses.note(found, key, value)
@@ -121,6 +138,13 @@ class Learned:
         seen.update(texts)
         if len(seen) > self.most_texts:
             self.lessons.add((path, "text", 0))
+
+    def meet(self, path: Path, *members: Enum) -> None:
+        """Different members of an enumeration at one place: there are few as a rule."""
+        seen = self.members.setdefault(path, set())
+        seen.update(member._name_ for member in members)
+        if len(seen) > MOST_MEMBERS:
+            self.lessons.add((path, "identity", 0))
 
 
 def _named(lesson: Lesson) -> Name:
@@ -166,7 +190,7 @@ def _numbers(before: Any, value: Any) -> Iterable[tuple[str, int]]:
         yield _NUMBERS[kind], 0
 
 
-_NUMBERS: dict[type, str] = {int: "int", float: "float", tuple: "contents"}
+_NUMBERS: dict[type, str] = {int: "int", float: "float", tuple: "contents", str: "str"}
 _INSTEAD: dict[type, tuple[type, ...]] = dict.fromkeys((int, float), (int, float, bool, type(None)))
 
 
@@ -176,13 +200,16 @@ def may_teach(check: Check, key: Any) -> bool:
     return kind is not ModuleType if check is not EQ else kind in _TELLING
 
 
+GROWING = frozenset({list, dict, set, deque, defaultdict})  # that may be hollow
+
+
 _TELLING = frozenset({int, float, bool, type(None), tuple, str})
 
 
 def _identities(before: Any, value: Any) -> Iterable[tuple[str, int]]:
     """Objects that can only be told apart: one kind, another one on each call; or a number in place of none."""
     yield from _numbers(before, value)
-    if value is not before and type(value) is type(before):
+    if value is not before and type(value) is type(before) and not issubclass(type(value), Enum):
         yield "identity", 0
 
 

@@ -70,6 +70,7 @@ from stator.tensors.subclasses import PLAIN
 from stator.tensors.traced import TracedTensor
 from stator.world import attributes
 from stator.world.door import BY_ID, CONSTANT_TYPES, FAMILIES, IMPORTERS, constant
+from stator.world.rewritten import varying_numbers
 from stator.world.world import World
 
 
@@ -230,6 +231,12 @@ class TensorHost(Host):
         if found:
             raise Again(None, frozenset(found))
 
+    def check_constants(self) -> None:
+        """Starts again if the program counts with numbers that are constants, once something varies."""
+        found = frozenset(filter(self.policy.could_vary, varying_numbers(self)))
+        if found:
+            raise Again(None, varies=found)
+
     def imported(self, f: Frame, name: str, fromlist: Any, level: int) -> Any:
         with not_compiling(), self.recorder.paused():
             return super().imported(f, name, fromlist, level)
@@ -345,7 +352,9 @@ class TensorHost(Host):
             found = formatting.operated(function, args)
             if found is not NotImplemented:
                 return found
-            args = (args[0], *(symbolic_host.decayed(self, arg, {}) for arg in args[1:]))  # C tells types apart
+            kept = args[2:] if function is operator.setitem and type(args[0]) in (list, dict) else ()
+            looked = args[1 : len(args) - len(kept)]
+            args = (args[0], *(symbolic_host.decayed(self, arg, {}) for arg in looked), *kept)  # C tells types apart
         if function is operator.contains and type(args[1]) in (TracedInt, TracedFloat):
             found = symbolic_host.contained(*args)
             if found is not NotImplemented:

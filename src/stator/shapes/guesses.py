@@ -118,8 +118,8 @@ class Guesses:
         return self.active and value > 1 and (path, "int", 0) not in self.wrong
 
     def takes_float(self, path: Path, value: float) -> bool:
-        """An argument, or what lies next to a float that changed; 0 and 1 choose rather than count."""
-        near = self.active and self._is_near(path.parent)
+        """An argument, a rate, or what lies next to a float that changed; 0 and 1 choose rather than count."""
+        near = self.active and (self._is_near(path.parent) or is_rate(path))
         return (near or self._is_number(path)) and value not in (0.0, 1.0) and (path, "float", 0) not in self.wrong
 
     def _is_near(self, owner: Path | None) -> bool:
@@ -138,6 +138,14 @@ def is_next(path: Path) -> bool:
     while at is not None and at.accessor is paths.ITEM:
         at = at.parent
     return at is not None and at.accessor is paths.UPCOMING
+
+
+def is_rate(path: Path) -> bool:
+    """Whether it is the rate of an optimizer, which a schedule changes sooner or later."""
+    group = path.parent
+    if path.key != "lr" or path.accessor is not paths.KEY or group is None or group.accessor is not paths.ITEM:
+        return False
+    return group.parent is not None and group.parent.key == "param_groups"
 
 
 # Steps to what the caller gave.

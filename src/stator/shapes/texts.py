@@ -1,13 +1,16 @@
-"""The stand-in for a text with numbers in it that only data tells: it is put together when the graph has run.
+"""The stand-in for a text that varies, or that has numbers in it which vary: it is put together when the graph has run.
 
-To Python code it is a str. It may be printed, logged, kept and returned; who looks into it needs its value, of which
-there is none yet.
+To Python code it is a str. It may be printed, logged, kept and returned; who looks into it needs its value, a constant
+from then on. There is none yet if only data tells the numbers in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stator.guards.path import Path
 
 Piece = str | tuple[Any]  # source, or a value in it
 
@@ -30,11 +33,15 @@ class TracedText:
         return "".join(piece if type(piece) is str else str(resolve(piece[0])) for piece in self.pieces)
 
     def decay(self) -> str:
-        """There is no value before the graph has run: a number in it says so."""
+        """The value, made of constants; a number that only data tells says so."""
+        names: dict[str, Any] = {}
         for piece in self.pieces:
             if type(piece) is not str:
-                piece[0].decay()  # type: ignore[union-attr]
-        raise AssertionError("a text without a number from data")
+                value: Any = piece[0]
+                names[f"v{len(names)}"] = value.decay() if hasattr(value, "decay") else value
+        place = iter(names)
+        source = "".join(piece if type(piece) is str else next(place) for piece in self.pieces)
+        return str(eval(source, names))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.decay())
@@ -59,6 +66,16 @@ class TracedText:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return str, (self.decay(),)
+
+
+class GivenText:
+    """A string from outside that was seen to change: which one it is matters to who looks at it."""
+
+    __slots__ = ("decay", "path")
+
+    def __init__(self, path: Path, decay: Callable[[], str]) -> None:
+        self.path = path
+        self.decay = decay
 
 
 def _asking(name: str) -> None:

@@ -42,7 +42,7 @@ def is_list(index: Any) -> bool:
 def _is_from_data(part: Any) -> bool:
     if type(part) is TracedInt:
         return part.symbols.is_unbacked(part)
-    return is_index(part)
+    return is_bound(part)
 
 
 def _is_from_end(start: Any) -> bool:
@@ -51,7 +51,12 @@ def _is_from_end(start: Any) -> bool:
 
 def is_index(value: Any) -> bool:
     """A 0-d tensor of an integer type is an int to indexing."""
-    if type(value) is not TracedTensor or value._meta.size:
+    return type(value) is TracedTensor and not value._meta.size and is_bound(value)
+
+
+def is_bound(value: Any) -> bool:
+    """A tensor with one element of an integer type is an int to slices."""
+    if type(value) is not TracedTensor or not all(type(size) is int and size == 1 for size in value._meta.size):
         return False
     dtype = value._meta.dtype
     return not (dtype.is_floating_point or dtype.is_complex or dtype in (torch.bool, torch.uint8))

@@ -25,7 +25,7 @@ class Scalars:
         self._sums: dict[fx.Node, tuple[Any, tuple[Any, ...]]] = {}
 
     def note(self, function: Any, args: tuple[Any, ...], made: TracedTensor) -> None:
-        """Remembers what a 0-d tensor was calculated from."""
+        """Remembers what a tensor with one element was calculated from."""
         if _is_whole(made) and all(map(_is_part, args)):
             self._sums[made._node] = function, args
 
@@ -58,7 +58,7 @@ class Scalars:
 
 
 def _is_whole(tensor: TracedTensor) -> bool:
-    return not tensor._meta.size and tensor._meta.dtype is torch.int64
+    return tensor._meta.dtype is torch.int64 and all(type(size) is int and size == 1 for size in tensor._meta.size)
 
 
 def _is_never_negative(number: Any) -> bool:

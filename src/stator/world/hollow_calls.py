@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from stator.errors import Again
 from stator.frame import Frame
 from stator.world.door import shadow
-from stator.world.hollow import END, ROWS, Hollow, HollowIterator, Operation
+from stator.world.hollow import END, ROWS, Hollow, Operation
+from stator.world.hollow_iterators import HollowIterator
 
 if TYPE_CHECKING:
     from stator.guards.path import Path

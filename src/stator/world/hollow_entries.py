@@ -7,7 +7,8 @@ from typing import Any
 from stator.code.decode import units
 from stator.errors import Again
 from stator.frame import Frame
-from stator.world.hollow import DECLINED, END, Hollow, HollowDict
+from stator.world.hollow import DECLINED, END, Hollow
+from stator.world.hollow_keyed import HollowDict
 from stator.world.record import Record
 
 

@@ -24,7 +24,9 @@ from stator.world.class_contents import ClassContents
 from stator.world.door import IMPORTERS, importer_for
 from stator.world.hollow import ROWS as HOLLOW
 from stator.world.hollow import Hollow
-from stator.world.hollow_calls import HollowCalls as HollowCalls  # registers its rows
+from stator.world.hollow_calls import HollowCalls as HollowCalls  # these register their rows
+from stator.world.hollow_keyed import HollowDict as HollowDict
+from stator.world.hollow_sequences import HollowList as HollowList
 from stator.world.record import Namespace, Record, ShadowedNamespace
 from stator.world.types import TypeInfo
 
@@ -34,6 +36,8 @@ OWN_FOLDER = os.path.dirname(_frames.__file__) + os.sep
 class World:
     """Records, namespaces, types and cells of one capture."""
 
+    varying_types: frozenset[type] = frozenset()  # stand-ins for numbers
+    texts: frozenset[type] = frozenset()  # stand-ins for texts
     bookkeeping = "torch._dynamo.mutation_guard"  # counts modules for another compiler; no part of any program
 
     def __init__(self) -> None:

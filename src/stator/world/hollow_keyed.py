@@ -1,0 +1,302 @@
+"""Hollow dicts and sets."""
+
+from __future__ import annotations
+
+import operator
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from stator import _frames
+from stator.errors import Again
+from stator.frame import Frame, native
+from stator.guards.check import HAS_ELEMENT, KEYS, NO_ELEMENT, NO_KEY, PRESENT
+from stator.guards.constant import is_plain
+from stator.world.door import IDENTITY_HASHES, fill_mapping, fill_set, shadow
+from stator.world.hollow import ABSENT, DECLINED, ROWS, Hollow, Operation, wanted
+
+if TYPE_CHECKING:
+    from stator.guards.path import Path
+    from stator.world.record import Record
+    from stator.world.world import World
+
+
+class Keyed(Hollow):
+    """Dicts and sets: what is known of keys after the writes so far, and the writes."""
+
+    def __init__(self, world: World, record: Record) -> None:
+        super().__init__(world, record)
+        self.now: dict[Any, Any] = {}  # key -> value, or ABSENT
+        self.done: list[Operation] = []
+        self.removed = False
+        self.unseen: list[Operation] = []  # writes under keys that vary, and all that came after them
+
+    def write(self, method: str, key: Any, *value: Any) -> Any:
+        """Under which key need not be known before somebody asks."""
+        if self.unseen or is_varying(self.world, key):
+            self.unseen.append((method, (key, *value)))
+            return None
+        return self.note(method, key, *value) if is_simple(key) else DECLINED
+
+    def plain(self, key: Any) -> Any:
+        """A key that is asked for; those of writes have to be known, too."""
+        unseen, self.unseen = self.unseen, []
+        for method, (written, *value) in unseen:
+            self.note(method, constant_of(self.world, written), *value)
+        return constant_of(self.world, key)
+
+    def had(self, key: Any) -> bool:
+        """Whether the outside container has the key, which gets guarded."""
+        raise NotImplementedError
+
+    def has(self, key: Any) -> bool:
+        known = self.now.get(key, self)
+        return self.had(key) if known is self else known is not ABSENT
+
+    def contains(self, f: Frame, key: Any) -> Any:
+        key = self.plain(key)
+        return self.has(key) if is_simple(key) else DECLINED
+
+    def truth(self) -> Any:
+        if self.unseen or any(value is not ABSENT for value in self.now.values()):
+            return True
+        return DECLINED if self.now else self.is_some(len(self.obj))
+
+    def length(self) -> Any:
+        self.plain(None)
+        return self.count() + sum((value is not ABSENT) - self.had(key) for key, value in self.now.items())
+
+    def note(self, method: str, key: Any, *value: Any) -> None:
+        self.done.append((method, (key, *value)))
+        self.now[key] = value[0] if value else True
+
+    def erase(self, method: str, key: Any) -> None:
+        self.done.append((method, (key,)))
+        self.now[key] = ABSENT
+        self.removed = True
+
+
+LOOPED = frozenset({"keys", "values", "items"})  # methods whose results a loop goes over: `hollow_entries`
+
+
+class HollowDict(Keyed):
+    methods = frozenset({"get", "setdefault", "pop", "update"}) | LOOPED
+
+    def __init__(self, world: World, record: Record) -> None:
+        super().__init__(world, record)
+        self.gone_over = False
+
+    def lasting_keys(self) -> list[Any] | None:
+        """All keys, guarded, for a loop over them; None if they are not those of the outside dict or not simple."""
+        self.plain(None)
+        keys = list(dict.keys(self.obj))
+        if self.removed or not all(map(is_simple, keys)) or not self.now.keys() <= self.obj.keys():
+            return None
+        self.guard(KEYS, tuple(keys))
+        self.gone_over = True
+        return keys
+
+    def note(self, method: str, key: Any, *value: Any) -> None:
+        if self.gone_over and not dict.__contains__(self.obj, key):
+            raise Again(self.path)
+        super().note(method, key, *value)
+
+    def erase(self, method: str, key: Any) -> None:
+        if self.gone_over:
+            raise Again(self.path)
+        super().erase(method, key)
+
+    def had(self, key: Any) -> bool:
+        if dict.__contains__(self.obj, key):
+            self.guard(PRESENT, None, self.path.entry(key))
+            return True
+        self.guard(NO_KEY, key)
+        return False
+
+    def read(self, key: Any) -> Any:
+        """The value of a simple key now, or ABSENT."""
+        if key in self.now:
+            return self.now[key]
+        value = dict.get(self.obj, key, ABSENT)
+        if value is ABSENT:
+            self.guard(NO_KEY, key)
+            return ABSENT
+        return self.world.light(value, self.path.entry(key))
+
+    def write(self, method: str, key: Any, *value: Any) -> Any:
+        if self.gone_over and is_varying(self.world, key):
+            raise Again(self.path)
+        return super().write(method, key, *value)
+
+    def item(self, f: Frame, key: Any) -> Any:
+        key = self.plain(key)
+        if not is_simple(key):
+            return DECLINED
+        value = self.read(key)
+        return native(f, operator.getitem, {}, key) if value is ABSENT else value
+
+    def put(self, f: Frame, key: Any, value: Any) -> Any:
+        return self.write("__setitem__", key, value)
+
+    def drop(self, f: Frame, key: Any) -> Any:
+        key = self.plain(key)
+        if not is_simple(key):
+            return DECLINED
+        if not self.has(key):
+            return native(f, operator.delitem, {}, key)
+        return self.erase("__delitem__", key)
+
+    def _get(self, f: Frame, key: Any, default: Any = None) -> Any:
+        key = self.plain(key)
+        if not is_simple(key):
+            return DECLINED
+        value = self.read(key)
+        return default if value is ABSENT else value
+
+    def _setdefault(self, f: Frame, key: Any, default: Any = None) -> Any:
+        key = self.plain(key)
+        value = self._get(f, key, ABSENT)
+        if value is ABSENT:
+            self.note("__setitem__", key, default)
+            return default
+        return value
+
+    def _update(self, f: Frame, other: Any) -> Any:
+        if type(other) is not dict or not all(is_simple(key) or is_varying(self.world, key) for key in other):
+            return DECLINED
+        for key, value in other.items():
+            self.write("__setitem__", key, value)
+        return None
+
+    def call(self, f: Frame, name: str, args: list[Any]) -> Any:
+        if name in LOOPED:
+            return DECLINED
+        return self.pop(f, args) if name == "pop" else super().call(f, name, args)
+
+    def pop(self, f: Frame, args: list[Any]) -> Any:
+        if not 1 <= len(args) <= 2:
+            return DECLINED
+        args = [self.plain(args[0]), *args[1:]]
+        if not is_simple(args[0]):
+            return DECLINED
+        value = self.read(args[0])
+        if value is ABSENT:
+            return args[1] if len(args) == 2 else native(f, dict.pop, {}, args[0])
+        if args[0] not in self.now:
+            self.guard(PRESENT, None, self.path.entry(args[0]))
+        self.erase("__delitem__", args[0])
+        return value
+
+    def operations(self) -> list[Operation]:
+        """In order; without deletions only the last value of each key counts."""
+        done = self.done if self.removed else [("__setitem__", pair) for pair in self.now.items()]
+        return [*done, *self.unseen]
+
+    def fill(self) -> None:
+        self.plain(None)
+        fill_mapping(self.world, self.record)
+        self.apply(dict)
+
+
+class HollowDefaultDict(HollowDict):
+    """Missing items are made by the factory, as the program would."""
+
+    def item(self, f: Frame, key: Any) -> Any:
+        key = self.plain(key)
+        if not is_simple(key):
+            return DECLINED
+        value = self.read(key)
+        if value is ABSENT:
+            if self.inner.default_factory is None:
+                return native(f, operator.getitem, self.inner, key)
+            value = self.world.call(f, self.inner.default_factory, [], None)
+            self.note("__setitem__", key, value)
+        return value
+
+
+class HollowSet(Keyed):
+    methods = frozenset({"add", "discard", "remove"})
+
+    def had(self, key: Any) -> bool:
+        found = set.__contains__(self.obj, key)
+        self.guard(HAS_ELEMENT if found else NO_ELEMENT, key)
+        return found
+
+    def _add(self, f: Frame, key: Any) -> Any:
+        return self.write("add", key)
+
+    def _discard(self, f: Frame, key: Any) -> Any:
+        key = self.plain(key)
+        return self.erase("discard", key) if is_simple(key) else DECLINED
+
+    def _remove(self, f: Frame, key: Any) -> Any:
+        key = self.plain(key)
+        if not is_simple(key):
+            return DECLINED
+        return self.erase("remove", key) if self.has(key) else native(f, set.remove, set(), key)
+
+    def operations(self) -> list[Operation]:
+        return [*self.done, *self.unseen]
+
+    def fill(self) -> None:
+        self.plain(None)
+        fill_set(self.world, self.record)
+        self.apply(set)
+
+
+PLAIN_KINDS = {id(kind) for kind in (str, int, float, bool, bytes, complex, type(None))}
+
+
+def is_varying(world: World, key: Any) -> bool:
+    """Whether a key is a stand-in for a number or text."""
+    return type(key) in world.varying_types or type(key) in world.texts
+
+
+def constant_of(world: World, key: Any) -> Any:
+    """The key itself, a constant if it varied."""
+    return key.decay() if is_varying(world, key) else key
+
+
+def is_simple(key: Any) -> bool:
+    """Whether a guard can look the key up: a plain constant, equal to itself."""
+    return is_plain(key) and key == key  # nan is not
+
+
+def simply_keyed(keys: Iterable[Any]) -> bool:
+    """Whether looking up a simple key among these runs no user code."""
+    kinds = {id(kind): kind for kind in map(type, keys)}
+    for number, kind in kinds.items():
+        if number in PLAIN_KINDS:
+            continue
+        if kind is tuple or kind is frozenset:
+            if not all(is_plain(key) for key in keys if type(key) is kind):
+                return False
+        elif (
+            _frames.type_lookup(kind, "__hash__") not in IDENTITY_HASHES
+            or _frames.type_lookup(kind, "__eq__") is not object.__eq__
+        ):
+            return False
+    return True
+
+
+def hollow_dict(world: World, obj: Any, path: Path) -> Hollow | None:
+    if not wanted(world, obj, path) or id(obj) in world.namespaces or not simply_keyed(obj):
+        return None
+    return HollowDict(world, shadow(world, obj, path, {}))
+
+
+def hollow_default_dict(world: World, obj: Any, path: Path) -> Hollow | None:
+    if not wanted(world, obj, path) or not simply_keyed(obj):
+        return None
+    made = HollowDefaultDict(world, shadow(world, obj, path, defaultdict()))
+    made.inner.default_factory = world.enter(obj.default_factory, path.get("default_factory"))
+    return made
+
+
+def hollow_set(world: World, obj: Any, path: Path) -> Hollow | None:
+    if not wanted(world, obj, path) or not simply_keyed(obj):
+        return None
+    return HollowSet(world, shadow(world, obj, path, set()))
+
+
+ROWS.update({id(dict): hollow_dict, id(defaultdict): hollow_default_dict, id(set): hollow_set})

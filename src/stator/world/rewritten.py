@@ -1,0 +1,56 @@
+"""Numbers that the program replaces by others: counters, averages, rates. They go on from call to call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from types import CellType
+from typing import TYPE_CHECKING, Any
+
+from stator._frames import UNBOUND
+from stator.world.hollow_keyed import Keyed
+
+if TYPE_CHECKING:
+    from stator.guards.path import Path
+    from stator.world.record import Record
+    from stator.world.world import World
+
+Change = tuple["Path", Any, Any]  # where, before, now
+KINDS: dict[type, str] = {int: "int", float: "float"}
+
+
+def varying_numbers(world: World) -> Iterator[tuple[Path, str, int]]:
+    """Lessons about plain numbers that the captured program has read and put other ones in the place of."""
+    for path, before, now in changes(world):
+        kind = KINDS.get(type(before))
+        if kind is not None and (type(now) is not type(before) or now != before) and kind == kind_of(world, now):
+            yield path, kind, 0
+
+
+def kind_of(world: World, value: Any) -> str | None:
+    return KINDS.get(value.__class__ if type(value) in world.varying_types else type(value))
+
+
+def changes(world: World) -> Iterator[Change]:
+    for namespace in {id(namespace): namespace for namespace in world.namespaces.values()}.values():
+        for name, now in namespace.changes():
+            yield namespace.path_of(name), namespace.before.get(name, UNBOUND), now
+    for cell, path, before, now in world.cells.values():
+        if type(cell) is CellType:
+            yield path.cell(), before, now
+    for record in {id(record): record for record in world.records.values()}.values():
+        yield from items(record)
+
+
+def items(record: Record) -> Iterable[Change]:
+    """Items of a list or dict."""
+    path, before, inner = record.path, record.before, record.inner
+    if isinstance(record.hollow, Keyed) and type(record.obj) is dict:
+        return [(path.entry(key), dict.get(record.obj, key), now) for key, now in record.hollow.now.items()]
+    if type(inner) is list and type(before) is list and len(before) == len(inner):
+        return [(path.item(i), old, now) for i, (old, now) in enumerate(zip(before, inner, strict=True))]
+    if type(inner) is dict and type(before) is list:
+        return [(path.entry(key), old, inner[key]) for key, old in before if type(key) in NAMES and key in inner]
+    return ()
+
+
+NAMES = frozenset({str, int})

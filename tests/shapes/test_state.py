@@ -1,0 +1,132 @@
+"""Numbers in the state of a program: what it counts on with varies as soon as anything does."""
+
+import enum
+
+import pytest
+import torch
+from torch.optim import lr_scheduler
+
+import stator
+
+
+class Mode(enum.Enum):
+    TRAIN = 1
+    TEST = 2
+
+
+def compilations(make, calls):
+    """How often a function was captured, and graphs compiled, for these calls; each gives what eager gives."""
+    theirs, mine = make(), make()
+    stator.reset()
+    compiled = stator.compile(mine, backend="eager")
+    for args in calls:
+        expected, found = theirs(*args), compiled(*args)
+        assert alike(found, expected), (found, expected)
+    stats = stator.stats()
+    return stats["frames_captured"], stats["graphs"]
+
+
+def alike(left, right):
+    if type(left) is not type(right) or (isinstance(left, dict) and list(left) != list(right)):
+        return False
+    if isinstance(left, (list, tuple, dict)):
+        left, right = (value.values() if isinstance(value, dict) else value for value in (left, right))
+        return len(left) == len(right) and all(map(alike, left, right))
+    return torch.equal(left, right) if isinstance(left, torch.Tensor) else left == right
+
+
+class Average:
+    def __init__(self):
+        self.count, self.mean = 0, 0.0
+
+
+def running_mean():
+    state = Average()
+
+    def program(x, value):
+        state.count += 1
+        state.mean += (value - state.mean) / state.count
+        return x * state.mean
+
+    return program
+
+
+def in_a_list():
+    state = [0.0, 0]
+
+    def program(x, value):
+        state[0] = 0.9 * state[0] + 0.1 * value
+        state[1] += 1
+        return x * state[0] / state[1]
+
+    return program
+
+
+def in_a_dict():
+    state = {"sum": 0.0, "most": 0.0}
+
+    def program(x, value):
+        state["sum"] += value
+        state["most"] = max(state["most"], value)
+        return x * state["sum"] + state["most"]
+
+    return program
+
+
+@pytest.mark.parametrize("make", [running_mean, in_a_list, in_a_dict])
+def test_what_stays_for_a_while(make):
+    """The first value is 0, so averages begin to differ one call later than counters."""
+    assert compilations(make, [(torch.ones(3), value * 0.5) for value in range(6)])[0] == 2
+
+
+def test_lengths_from_the_start():
+    """A container that was empty at first: its length varies at once."""
+
+    def program(x, table):
+        return x + len(table)
+
+    calls = [(torch.ones(3), dict.fromkeys(range(count))) for count in range(5)]
+    assert compilations(lambda: program, calls)[0] == 2
+
+
+def test_members_of_an_enumeration():
+    """One compilation each, and no break."""
+
+    def program(x, mode):
+        return x * 2 if mode is Mode.TRAIN else x + 1
+
+    calls = [(torch.ones(3), mode) for mode in (Mode.TRAIN, Mode.TEST) * 3]
+    assert compilations(lambda: program, calls) == (2, 2)
+    assert stator.stats()["graph_breaks"] == 0
+
+
+def step(schedule):
+    def make():
+        generator = torch.Generator().manual_seed(0)
+        weight = torch.nn.Parameter(torch.randn(3, generator=generator))
+        weight.grad = torch.ones(3)
+        optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9)
+        scheduler = schedule(optimizer)
+
+        def program():
+            optimizer.step()
+            scheduler.step()
+            return optimizer.param_groups[0]["lr"], weight.detach().clone()
+
+        return program
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        lambda optimizer: lr_scheduler.StepLR(optimizer, 3),
+        lambda optimizer: lr_scheduler.ConstantLR(optimizer, 0.5, 4),
+        lambda optimizer: lr_scheduler.CosineAnnealingLR(optimizer, 4),
+    ],
+)
+def test_schedules(schedule):
+    """Captured once more for each way that the schedule takes, but with two graphs."""
+    captured, graphs = compilations(step(schedule), [()] * 8)
+    assert captured <= 3 and graphs == 2

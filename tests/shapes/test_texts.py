@@ -1,0 +1,105 @@
+"""Strings that vary, texts with numbers that vary, and both as keys: compiled twice unless somebody looks into them."""
+
+import pytest
+import torch
+
+import stator
+from tests.shapes.test_state import compilations
+
+
+def passed_on():
+    def program(x, step, name):
+        return x * 2, name, [name] * 2, f"{name}/loss {step:03d}", "%s-%d" % (name, step), " ".join([name, str(step)])
+
+    return program
+
+
+def kept():
+    log, table, seen, latest = [], {}, set(), {"text": ""}
+
+    def program(x, step, name):
+        log.append(f"step {step}")
+        table[step] = x.sum()
+        table[f"at {step}"] = name
+        table.update({name: step})
+        seen.add(name)
+        seen.add(step)
+        latest["text"] = name + "!"
+        return x + step, list(log), dict(table), sorted(map(str, seen)), dict(latest)
+
+    return lambda x, step, name: (program(x, step, name), log, table, seen, latest)
+
+
+def printed():
+    def program(x, step, name):
+        print(f"{name}: {step}")
+        return x + 1
+
+    return program
+
+
+def test_passed_on():
+    calls = [(torch.ones(2), step, f"n{step}") for step in range(3, 9)]
+    assert compilations(passed_on, calls)[0] == 2
+
+
+def test_kept():
+    """What the program only writes to is not looked at."""
+    log, table, seen = [], {}, set()
+
+    def program(x, step, name):
+        log.append(f"step {step}")
+        table[step] = name
+        table[f"at {step}"] = step
+        table[name] = 1.5
+        seen.add(name)
+        return x + step
+
+    stator.reset()
+    compiled = stator.compile(program, backend="eager")
+    for step in range(2, 9):
+        compiled(torch.ones(2), step, f"n{step}")
+        assert log[-1] == f"step {step}" and type(log[-1]) is str and type(list(table)[-3]) is int
+        assert list(table.items())[-3:] == [(step, f"n{step}"), (f"at {step}", step), (f"n{step}", 1.5)]
+        assert f"n{step}" in seen and len(seen) == step - 1
+    assert stator.stats()["frames_captured"] == 2
+
+
+@pytest.mark.parametrize("make", [kept, printed])
+def test_equal_to_eager(make, capsys):
+    """Reads after such writes, in the order of the program."""
+    for steps in (range(2, 8), [3, 3, 4, 3]):
+        compilations(make, [(torch.ones(2), step, f"n{step}") for step in steps])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[::2] == lines[1::2]
+
+
+def test_looked_into():
+    """A text that is compared, indexed or used to look something up is a constant."""
+    table = {"a1": 1.0, "b2": 2.0}
+
+    def program(x, name):
+        key = f"{name}{len(name)}"
+        table[name] = 0.0
+        if name in table and name.startswith("a"):
+            x = x + 10
+        return x * table.get(key, 3.0) + len(key), name[0], {name: 1}, hash(name) == hash(str(name)), name == "a"
+
+    compilations(lambda: program, [(torch.ones(2), name) for name in ("a", "b", "a", "cc", "b", "a1")])
+
+
+def test_writes_and_reads_of_one_dict():
+    def make():
+        table = {}
+
+        def program(x, step):
+            table[step] = step * 2
+            del table[step]
+            table[step] = step
+            found = table[step]
+            table[step + 1] = found
+            return x * found, len(table), step in table, bool(table), list(table)
+
+        return program
+
+    compilations(make, [(torch.ones(2), step) for step in (2, 3, 4, 2, 9)])
