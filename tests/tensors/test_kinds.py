@@ -101,3 +101,12 @@ def python_types(x: Any) -> Any:
 def test_classes_of_python_are_dtypes() -> None:
     check(python_types, vary=[(torch.arange(3.0),), (torch.arange(4.0),), (torch.arange(5.0),)], expect_recompiles=1)
     check(lambda x: x.type(float), torch.ones(2), fullgraph=False, expect_breaks=None)
+
+
+def legacy_types(x: Any) -> Any:
+    made = x.type(torch.LongTensor), x.type(dtype=torch.BoolTensor), x.type("torch.IntTensor")
+    return made, x.type(torch.FloatTensor) is x, isinstance(x, torch.FloatTensor)
+
+
+def test_classes_of_torch_are_dtypes_of_one_method() -> None:
+    check(legacy_types, torch.arange(3.0))

@@ -12,6 +12,7 @@ from stator.frame import Frame, native
 from stator.guards.check import IS
 from stator.world import attributes
 from stator.world.door import by_identity
+from stator.world.hollow_namespaces import as_dict
 from stator.world.thread_local import read_thread_local, write_thread_local
 from stator.world.world import World
 
@@ -46,7 +47,7 @@ def read_frame(host: Any, f: Frame, frame: Any, name: str) -> Any:
     """Attributes of frame objects: CPython's frames are brought in step first."""
     if name == "f_globals":
         namespace = host.namespace(frame.f_globals)
-        return frame.f_globals if namespace is None else namespace.expose()
+        return frame.f_globals if namespace is None else as_dict(namespace)
     if name != "f_locals":
         return attributes.read_native(host, f, frame, name)
     lent = host.lend_frames(f, sys.maxsize)

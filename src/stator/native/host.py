@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import operator
 import types
+from collections.abc import Iterable
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -251,7 +252,7 @@ class Host(ImportingWorld):
             lent.append(frame)
             frame = frame.outer
         shown = [self.with_cells(frame) for frame in lent[:cells]]
-        self.settle_all()
+        self.settle_all(held_by(values or frame.locals for frame, values in zip_longest(lent, shown)))
         for frame, values in zip_longest(lent, shown):
             frame.put(values or frame.locals, [])
         return lent
@@ -265,6 +266,13 @@ class Host(ImportingWorld):
                 value = forced(self, self.outside_cell(f, cell, slot)[3])
                 values[slot] = types.CellType() if value is UNBOUND else types.CellType(value)
         return values
+
+
+def held_by(frames: Iterable[list[Any]]) -> set[int]:
+    """Addresses of what variables and their cells hold."""
+    values = [value for variables in frames for value in variables]
+    cells = [value for value in values if type(value) is types.CellType]
+    return set(map(id, values)) | {id(getattr(cell, "cell_contents", None)) for cell in cells}
 
 
 def frame_below_native() -> Any:

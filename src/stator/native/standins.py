@@ -30,6 +30,7 @@ from stator.native.rows import OVERRIDES, method_standin, passes_on, standin
 from stator.world import attributes
 from stator.world.callbacks import TWINS
 from stator.world.door import BY_ID, CONSTANT_TYPES
+from stator.world.hollow_namespaces import as_dict
 from stator.world.lazy import forced
 
 
@@ -130,7 +131,7 @@ def stand_globals(host: Host, f: Frame, function: Any, args: list[Any], kwargs: 
     if args or kwargs:
         return call_python(host, f, function, args, kwargs)
     namespace = host.namespaces.get(id(f.globals))
-    return f.globals if namespace is None else namespace.expose()
+    return f.globals if namespace is None else as_dict(namespace)
 
 
 @standin(locals)

@@ -1,4 +1,4 @@
-"""Classes of Python's numbers that stand for dtypes: `torch.zeros(3, dtype=bool)`, `x.to(float)`."""
+"""Classes that stand for dtypes: `torch.zeros(3, dtype=bool)`, `x.to(float)`, `x.type(torch.FloatTensor)`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ DTYPES: dict[Any, torch.dtype] = {
     bool: torch.bool,
     complex: torch.complex128,
 }
-_NOT_TAKEN = frozenset({torch.Tensor.type})  # takes names of types, and raises for these
+LEGACY: dict[Any, torch.dtype] = {
+    kind: kind.dtype for kind in torch._tensor_classes if not kind.is_cuda and not kind.is_sparse
+}
 
 
 def as_dtypes(func: Any, values: Iterable[Any]) -> tuple[Any, ...]:
-    """Arguments with dtypes for such classes."""
-    if func in _NOT_TAKEN:
-        return tuple(values)
-    return tuple(DTYPES.get(value, value) if type(value) is type else value for value in values)
+    """Arguments with dtypes for such classes: those of torch for `Tensor.type`, those of Python for all others."""
+    table = LEGACY if func is torch.Tensor.type else DTYPES
+    return tuple(table.get(value, value) if type(value) in CLASSES else value for value in values)
+
+
+CLASSES = frozenset({type, type(torch.FloatTensor)})

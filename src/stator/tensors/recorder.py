@@ -48,7 +48,7 @@ from stator.tensors.nodes import NodeWriter
 from stator.tensors.number_nodes import NumberNodes
 from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
 from stator.tensors.planning import plan_of
-from stator.tensors.python_types import as_dtypes
+from stator.tensors.python_types import CLASSES, as_dtypes
 from stator.tensors.readings import Readings
 from stator.tensors.rows import is_metadata
 from stator.tensors.scalars import ARITHMETIC, DIVISIONS, Scalars, truth_tensor
@@ -349,9 +349,9 @@ class Recorder:
         target = target_of(func)
         if target is None:
             target, args = self._bound(func, args)
-        if type in map(type, args):
+        if not CLASSES.isdisjoint(map(type, args)):
             args = as_dtypes(target.func, args)
-        if kwargs and type in map(type, kwargs.values()):
+        if kwargs and not CLASSES.isdisjoint(map(type, kwargs.values())):
             kwargs = dict(zip(kwargs, as_dtypes(target.func, kwargs.values()), strict=True))
         form = None
         if self.has_floats or (self.traces and target.func in FUSED):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from stator import _frames
 from stator._frames import FAILED, UNBOUND
 from stator.frame import RAISED, Frame, Raised, native, throw
+from stator.world.hollow_namespaces import as_dict
 from stator.world.types import class_value
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def read_slot(world: World, f: Frame, record: Any, name: str, descriptor: Any) -
     if name == "__class__":
         return type(record.obj)
     if name == "__dict__":
-        return world.namespace_of(record).expose()
+        return as_dict(world.namespace_of(record))
     if name == "__weakref__":
         return None
     slots = record.extra = record.extra or {}
@@ -166,7 +167,7 @@ def read_module(world: World, f: Frame, module: Any, name: str) -> Any:
         record = world.record_of(module)  # native code got hold of it by itself
     namespace = world.namespace_of(record)
     if name == "__dict__":
-        return namespace.expose()
+        return as_dict(namespace)
     if name == "__class__":
         return type(module)
     found = _frames.type_lookup(type(module), name)
@@ -262,7 +263,7 @@ def read_function(world: World, f: Frame, function: Any, name: str) -> Any:
         if name in ("__code__", "__class__"):
             return world.function_part(function, name)
         if name == "__dict__":
-            return world.namespace_of(record, materialise=True).expose()
+            return as_dict(world.namespace_of(record, materialise=True))
         overlay = (record.extra or {}).get(name)
         if overlay is not None:
             return overlay[1]

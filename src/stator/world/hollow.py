@@ -31,6 +31,7 @@ class Hollow:
     """One hollow container or iterator."""
 
     methods: frozenset[str] = frozenset()  # served by `call`
+    lasting = True  # outlives the registers that held it
 
     def __init__(self, world: World, record: Record) -> None:
         self.world = world

@@ -26,6 +26,7 @@ from stator.world.hollow import ROWS as HOLLOW
 from stator.world.hollow import Hollow
 from stator.world.hollow_calls import HollowCalls as HollowCalls  # these register their rows
 from stator.world.hollow_keyed import HollowDict as HollowDict
+from stator.world.hollow_namespaces import as_dict
 from stator.world.hollow_sequences import HollowList as HollowList
 from stator.world.record import Namespace, Record, ShadowedNamespace
 from stator.world.types import TypeInfo
@@ -190,10 +191,11 @@ class World:
             hollow.fill()
         return value
 
-    def settle_all(self) -> None:
-        """Native code is about to see registers."""
+    def settle_all(self, held: Container[int] | None = None) -> None:
+        """Native code is about to see registers, which hold the objects at these addresses."""
         for hollow in list(self.hollow.values()):
-            self.settled(hollow.inner)
+            if held is None or hollow.lasting or id(hollow.inner) in held:
+                self.settled(hollow.inner)
 
     def leave_streams(self, values: Iterable[Any]) -> None:
         """Native code is about to get these: it must not read outside files, which cannot be undone."""
@@ -489,7 +491,7 @@ class World:
     def function_part(self, function: Any, name: str) -> Any:
         part = getattr(function, name)
         namespace = self.namespace(part) if type(part) is dict else None
-        return part if namespace is None else namespace.expose()
+        return part if namespace is None else as_dict(namespace)
 
     def load_global(self, f: Frame, name: str) -> Any:
         value = self.namespace_get(f.globals, name)
