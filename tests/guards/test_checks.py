@@ -137,7 +137,8 @@ def test_holds(check: Check, key: Any, good: list[Any], bad: list[Any]) -> None:
             assert guards.first_failure((value,)) is None
         for value in bad:
             assert program.run((value,)) == 0, value
-            failure = guards.first_failure((value,), arg_names=["x"])
+            guards.names = ["x"]
+            failure = guards.first_failure((value,))
             assert failure is not None
             assert failure.check is check and failure.origin == "line 3" and failure.path is arg(0)
             assert "x" in failure.sentence
@@ -169,7 +170,8 @@ def test_same() -> None:
     thing = object()
     assert program.run((thing, [thing])) == []
     assert program.run((thing, [object()])) == 0
-    failure = guards.first_failure((thing, [object()]), arg_names=["x", "y"])
+    guards.names = ["x", "y"]
+    failure = guards.first_failure((thing, [object()]))
     assert failure is not None and failure.sentence == "x is the same object as y[0], now another one"
 
 
@@ -188,7 +190,8 @@ def test_distinct(count: int) -> None:
     kept = holder[0]
     holder[0] = holder[count - 1]
     assert program.run((holder, one, two)) == 0
-    failure = guards.first_failure((holder, one, two), arg_names=["d"])
+    guards.names = ["d"]
+    failure = guards.first_failure((holder, one, two))
     assert failure is not None and failure.sentence == f"d[{count - 1}] and d[0] are different objects, now one"
     assert program.run((holder, one, two)) == 0
     holder[0] = kept

@@ -124,7 +124,8 @@ def test_leaf_only_if_asked() -> None:
     assert program.run((inner,)) == []
     guards, program = program_for(TensorSpec.of(leaf, leaf=True))
     assert program.run((leaf,)) == [] and program.run((inner,)) == 0
-    failure = guards.first_failure((inner,), arg_names=["x"])
+    guards.names = ["x"]
+    failure = guards.first_failure((inner,))
     assert failure is not None and "leaf is True, now False" in failure.sentence
 
 
@@ -136,7 +137,8 @@ def test_offset_and_contents_do_not_matter() -> None:
 
 def test_sentence() -> None:
     guards, _ = program_for(TensorSpec.of(torch.zeros(2, 3)))
-    failure = guards.first_failure((torch.zeros(2, 4, dtype=torch.float64),), arg_names=["x"])
+    guards.names = ["x"]
+    failure = guards.first_failure((torch.zeros(2, 4, dtype=torch.float64),))
     assert failure is not None
     assert failure.sentence == (
         "x is Tensor(torch.float32, cpu, (2, 3)): dtype is torch.float32, now torch.float64; "

@@ -6,8 +6,8 @@ import os
 from typing import Any
 
 import torch
-from torch import nn
 
+from stator.code.hidden import is_module_call
 from stator.errors import Location
 from stator.runtime.tensor_host import Stack
 
@@ -39,11 +39,8 @@ class Where(Stack):
 
     def format(self) -> str:
         """As torch writes it for exported programs: the user's frames, without carets."""
-        places = [Location(code, 2 * unit) for code, unit in reversed(self.places) if code not in CALLING]
+        places = [Location(code, 2 * unit) for code, unit in reversed(self.places) if not is_module_call(code)]
         return "\n".join(f'  File "{p.file}", line {p.lineno}, in {p.function}\n    {p.text.strip()}' for p in places)
-
-
-CALLING = frozenset({nn.Module._wrapped_call_impl.__code__, nn.Module._call_impl.__code__})
 
 
 def user_place(origin: Any) -> Location | None:

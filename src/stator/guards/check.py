@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import enum
 import types
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from stator import _entry
 from stator._entry import OPCODES
@@ -39,13 +42,21 @@ class Check:
         return self.name
 
 
+SHOWN = frozenset({
+    int, float, bool, complex, str, bytes, type(None), tuple, frozenset, range, slice,
+    torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format,
+})  # fmt: skip
+
+
 def show(value: Any, limit: int = 60) -> str:
     """A short text for a value; builtin values in full, others by kind, so that no user code runs."""
     if value is GONE:
         return repr(value)
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__qualname__}.{value._name_}"
     if isinstance(value, type | types.FunctionType | types.ModuleType):
         return describe_object(value)
-    if type(value) in (int, float, bool, complex, str, bytes, type(None), tuple, frozenset, range, slice):
+    if type(value) in SHOWN:
         text = repr(value)
         return text if len(text) <= limit else text[: limit - 3] + "..."
     return f"a {type(value).__qualname__}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stator._entry import GuardProgram
-from stator.errors import unsupported
+from stator.errors import Location, unsupported
 from stator.guards.check import CALL_SHAPE, DISTINCT, PRESENT, RELATION, SAME, STATE, Check, show
 from stator.guards.emitter import Emitter
 from stator.guards.mortal import GONE, alive, held
@@ -33,16 +33,25 @@ class Failure:
     origin: Any
     sentence: str
 
+    @property
+    def text(self) -> str:
+        """The sentence, and the line of the program that made it count."""
+        if self.origin is None:
+            return self.sentence
+        place = Location(self.origin[0], 2 * self.origin[1])
+        return f"{self.sentence} ({os.path.basename(place.file)}:{place.lineno} in {place.function})"
+
 
 class GuardSet:
     """Collects checks on paths and compiles them to a guard program."""
 
-    __slots__ = ("_kept", "_rows", "_shape", "unsettled")
+    __slots__ = ("_kept", "_rows", "_shape", "names", "unsettled")
 
     def __init__(self) -> None:
         self._rows: dict[Any, Row] = {}  # keys of weak checks are `held`
         self._kept: list[Any] = []
         self._shape: tuple[int, tuple[str, ...]] | None = None
+        self.names: Sequence[str] = ()  # of the values of the call, for people
         self.unsettled: Container[
             tuple[Path, Check]
         ] = ()  # checks that keep failing: what needs one is left to CPython
@@ -52,7 +61,7 @@ class GuardSet:
         ident = (path, check, key) if check.many else (path, check)
         if ident not in self._rows:
             if self.unsettled and (path, check) in self.unsettled:
-                detail = f"{path.describe()} differs from call to call"
+                detail = f"{path.describe(self.names)} differs from call to call"
                 raise unsupported("outside-type", detail, type=f"changing {check.name}")
             self._rows[ident] = (path, check, held(key) if check.weak else key, origin)
 
@@ -147,10 +156,9 @@ class GuardSet:
         args: Sequence[Any],
         kwnames: Sequence[str] | None = (),
         loads: Sequence[Path] = (),
-        arg_names: Sequence[str] = (),
     ) -> Failure | None:
         """The first check, in the order they were added, that does not hold for these argument values."""
-        names = tuple(kwnames or ())
+        names, arg_names = tuple(kwnames or ()), self.names
         shape = (len(args) - len(names), names)
         if self._shape is not None and shape != self._shape:
             return _failure(self._rows[CALL_SHAPE], arg_names, new=_show_shape(*shape))
@@ -165,9 +173,9 @@ class GuardSet:
                 return failure
         return None
 
-    def describe(self, arg_names: Sequence[str] = ()) -> list[str]:
+    def describe(self) -> list[str]:
         """One line per check."""
-        return [_describe(row, arg_names) for row in self.rows()]
+        return [_describe(row, self.names) for row in self.rows()]
 
 
 class _Twin:
@@ -185,7 +193,7 @@ class _Twin:
             raise AssertionError(f"C says hit, the twin says: {failure.sentence}")
         if row >= 0 and failure is None:
             reported = self.guards.row(row, self.loads)
-            raise AssertionError(f"C says miss by {_describe(reported, ())}, the twin says hit")
+            raise AssertionError(f"C says miss by {_describe(reported, self.guards.names)}, the twin says hit")
 
 
 def _evaluate(row: Row, args: Sequence[Any], memo: dict[Path, Any], arg_names: Sequence[str]) -> Failure | None:

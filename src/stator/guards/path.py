@@ -311,12 +311,29 @@ class Path:
                 text = arg_names[step.key] if step.key < len(arg_names) else f"arg{step.key}"
             elif step.accessor is CONST:
                 text = describe_object(alive(step.key))
+            elif step.key == "__self__" and step.parent is not None and step.parent.accessor is CONST:
+                text = "self"
+            elif step.accessor is CELL and (name := _variable(step, text)) is not None:
+                text = name
             else:
                 text = step.accessor.text.format(parent=text, key=step.key)
         return text
 
     def __repr__(self) -> str:
         return f"<path {self.describe()}>"
+
+
+def _variable(cell: Path, text: str) -> str | None:
+    """The variable that a cell holds: of a frame behind a break, or one of those that a function closes over."""
+    holder = cell.parent
+    if holder is None or holder.accessor is ARG:
+        return text
+    closure = holder.parent
+    if holder.accessor is not ITEM or closure is None or closure.key != "__closure__":
+        return None
+    function = closure.parent
+    found = alive(function.key) if function is not None and function.accessor is CONST else None
+    return found.__code__.co_freevars[holder.key] if type(found) is types.FunctionType else None
 
 
 def describe_object(value: Any) -> str:

@@ -204,6 +204,8 @@ def _reason(event: Event) -> Reason:
 
 def _code_name(event: Event) -> str:
     code = event.fields.get("code")
+    if name := event.fields.get("name"):
+        return name
     return code.co_qualname if isinstance(code, CodeType) else "the call"
 
 

@@ -25,9 +25,10 @@ def _text(event: Event) -> str:
 
 
 def _name(event: Event) -> str:
-    if (code := event.fields.get("code")) is not None:
-        return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
-    return str(event.fields.get("name", "?"))
+    code = event.fields.get("code")
+    if code is None:
+        return str(event.fields.get("name", "?"))
+    return f"{event.fields.get('name', code.co_qualname)} ({code.co_filename}:{code.co_firstlineno})"
 
 
 def _graph_code(event: Event) -> str:

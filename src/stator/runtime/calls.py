@@ -12,6 +12,7 @@ from stator.guards import path as paths
 from stator.guards.path import Path
 from stator.native.callers import CO_VARARGS, CO_VARKEYWORDS
 from stator.runtime.continuation import Continuation
+from stator.runtime.naming import argument_names, shown
 from stator.runtime.tensor_host import TensorHost
 from stator.runtime.throwing import throw
 from stator.world.lazy import Lazy, forced
@@ -65,12 +66,18 @@ class Call:
 
     @property
     def code(self) -> types.CodeType | None:
-        return code_of(self.function)
+        """What is called, for people: `forward` of a module."""
+        return code_of(shown(self.function))
 
     @property
     def name(self) -> str:
-        """What is called, for people."""
-        return getattr(self.function, "__qualname__", type(self.function).__qualname__)
+        function = shown(self.function)
+        return getattr(function, "__qualname__", type(function).__qualname__)
+
+    @property
+    def argument_names(self) -> tuple[str, ...]:
+        """What the program calls the values."""
+        return argument_names(shown(self.function), len(self.args), self.names)
 
 
 class ResumedCall(Call):
@@ -114,8 +121,11 @@ class ResumedCall(Call):
 
     @property
     def name(self) -> str:
-        code = self.code
-        return f"{code.co_qualname if code else 'a function'} behind a break"
+        return self.continuation.title
+
+    @property
+    def argument_names(self) -> tuple[str, ...]:
+        return tuple(self.continuation.names.get(i, f"<value {i}>") for i in range(len(self.values)))
 
 
 class BoundCall(Call):
@@ -129,6 +139,10 @@ class BoundCall(Call):
 
     def eager_function(self, owner: Any) -> tuple[list[Path], Callable[..., Any]]:
         return [], leave_alone
+
+    @property
+    def argument_names(self) -> tuple[str, ...]:
+        return (self.name, *self.function.__code__.co_varnames)[: len(self.values)]
 
     def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         code = self.function.__code__

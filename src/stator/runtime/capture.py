@@ -158,6 +158,7 @@ class Capture:
         self.regions = self.host.regions
         self.guards.state(snapshot())
         self.guards.call_shape(len(call.args), call.names)
+        self.guards.names = call.argument_names
         self.name = getattr(call.code, "co_name", "entry")
         self.maker = GraphMaker(self.host, options, self.name)
         self.compiling = compiling()
@@ -197,7 +198,12 @@ class Capture:
                 name = type(result).__name__
                 raise unsupported("symbolic-value", f"{name} came out of the function", function=name)
             if not returned:  # the program raised: it does so again, by itself
-                events.emit("skip", code=self.call.code, reason=f"{type(result).__name__} came out of the function")
+                events.emit(
+                    "skip",
+                    name=self.call.name,
+                    code=self.call.code,
+                    reason=f"{type(result).__name__} came out of the function",
+                )
                 return self.eager()
             made = self.assemble(result, going_on)
         finally:
@@ -356,7 +362,7 @@ class Capture:
                 self.guards.relation(relation, origin)
         self.classes.refresh(self.guards)  # a backend may have patched classes and put them back
         guards = self.guards
-        events.emit("guards", name=name, count=len(guards), text=lambda: "\n".join(guards.describe([])))
+        events.emit("guards", name=name, count=len(guards), text=lambda: "\n".join(guards.describe()))
         events.emit("code", name=name, text=lambda: str(vars(function)["__stator_source__"]))
         return Entry(guards, self.classes, loads, function, operations=self.maker.operations, graph=self.maker.shared)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -14,10 +16,12 @@ from stator._frames import UNBOUND
 from stator.code import resume
 from stator.code.decode import units
 from stator.code.finishing import FINISHES
+from stator.code.hidden import is_module_call
 from stator.code.resume import Exits, Layout
-from stator.errors import InternalError
+from stator.errors import InternalError, Location
 from stator.eval.machine import Place, Snapshot, code_info
 from stator.runtime.libraries import is_left_whole
+from stator.runtime.naming import carried_names
 
 
 class Origin(NamedTuple):
@@ -150,6 +154,7 @@ class Piece:
     closure: tuple[int, ...]
     items: tuple[int, ...]  # of its state, without the inner call
     stack: tuple[int, ...]  # the rest of its state: stack values from the top down
+    names: tuple[str, ...]  # of the variables that the first items are
     constant: Any = None  # the function, if it has no closure
 
     def __post_init__(self) -> None:
@@ -167,7 +172,8 @@ class Piece:
 
 def piece(frame: FrameState, code: CodeType, items: Sequence[int], stack: Sequence[int]) -> Piece:
     present = tuple(number for number in reversed(stack) if number >= 0)
-    return Piece(code, frame.globals, frame.name, frame.qualname, tuple(frame.closure), tuple(items), present)
+    names = tuple(frame.info.slots[slot] for slot in frame.slots)
+    return Piece(code, frame.globals, frame.name, frame.qualname, tuple(frame.closure), tuple(items), present, names)
 
 
 def shape(stack: Sequence[int]) -> tuple[bool, ...]:
@@ -189,11 +195,31 @@ class Continuation:
     Takes the values that the instruction left, then everything that was carried over the break.
     """
 
-    def __init__(self, pieces: list[Piece], code: CodeType) -> None:
+    def __init__(self, pieces: list[Piece], frames: list[FrameState], results: int) -> None:
         self.pieces = pieces
-        self.code = code  # of the outermost frame
+        self.code = next((frame.code for frame in frames if not is_module_call(frame.code)), frames[0].code)
+        self.broken = frames[-1].code, frames[-1].unit  # the instruction
+        self.results = results
         self.start: Start | None = None
         self.gives_text = False  # the instruction made a string of values
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """What the program calls the values, by number."""
+        return carried_names(self.pieces, self.results, self.line)
+
+    @property
+    def line(self) -> int:
+        """Where the break is."""
+        code, unit = self.broken
+        return Location(code, 2 * unit).lineno
+
+    @property
+    def title(self) -> str:
+        """What goes on where, for people."""
+        code, _ = self.broken
+        file = "" if code.co_filename == self.code.co_filename else f" of {os.path.basename(code.co_filename)}"
+        return f"{self.code.co_qualname} behind the break on line {self.line}{file}"
 
     def build(self, values: Sequence[Any]) -> tuple[FunctionType, tuple[Any, ...]]:
         """The outermost function and its argument."""
@@ -318,7 +344,7 @@ class Break:
             part = piece(frame, code, [number + results for number in items], stack)
             part.closure = tuple(number + results for number in part.closure)
             pieces.append(part)
-        made, inner = Continuation(pieces, frames[0].code), frames[-1]
+        made, inner = Continuation(pieces, frames, results), frames[-1]
         if inner.handler is None or unit != inner.handler.target:
             following = units(inner.code)[inner.unit][2]
             made.start = Start(inner.code, unit, layout, unit if unit == following else inner.unit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import logging
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from stator import _entry, _frames
+from stator.code.hidden import is_hidden
 from stator.code.own_files import OWN_FILES
 from stator.control.breaking import breaks_are_errors
 from stator.control.stance import may_compile
@@ -61,9 +63,12 @@ def reset() -> None:
 
 
 def warn(text: str) -> None:
-    """A warning; where warnings are errors it is logged, as the program has done nothing wrong."""
+    """A warning at the program's call; where warnings are errors it is logged: the program has done nothing wrong."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and is_hidden(frame.f_code):
+        level, frame = level + 1, frame.f_back
     try:
-        warnings.warn(text, RuntimeWarning, stacklevel=5)
+        warnings.warn(text, RuntimeWarning, stacklevel=level + 1)
     except RuntimeWarning:
         _log.warning("%s", text)
 
@@ -178,7 +183,7 @@ class Cache:
         return [failure for failure in failures if failure is not None]
 
     def reasons(self, call: Call) -> list[str]:
-        return [failure.sentence for failure in self.failures(call)]
+        return [failure.text for failure in self.failures(call)]
 
     def may_recompile(self, call: Call) -> bool:
         """Report why; after too many compilations: say which guards kept failing, once."""
@@ -187,10 +192,10 @@ class Cache:
             self.given_up = True
             error = unsupported("long-run", function=call.name)
             error.locate(call.code)
-            events.emit("skip", code=call.code, **error.report())
+            events.emit("skip", name=call.name, code=call.code, **error.report())
             return False
         failures = self.failures(call)
-        reasons = [failure.sentence for failure in failures]
+        reasons = [failure.text for failure in failures]
         if len(self.entries) < options.recompile_limit and self.captures < MOST_CAPTURES * options.recompile_limit:
             self.learned.look(failures)
             if len(self.entries) >= max(options.recompile_limit - LAST_ENTRIES, LAST_ENTRIES):
@@ -199,7 +204,7 @@ class Cache:
                 self.learned.leave_lengths(failures, call.values)
             for entry in self.entries:
                 self.learned.observe(entry.guards, call.values)
-            events.emit("recompile", code=call.code, reasons=reasons)
+            events.emit("recompile", name=call.name, code=call.code, reasons=reasons)
             return True
         text = "\n  ".join([f"{call.name} was compiled {self.captures} times (recompile_limit)", *reasons])
         limit = {"function": call.name, "limit": options.recompile_limit}
@@ -208,7 +213,7 @@ class Cache:
         if options.fullgraph:
             raise error
         self.given_up = True
-        events.emit("skip", code=call.code, **error.report())
+        events.emit("skip", name=call.name, code=call.code, **error.report())
         if not self.warned and self.worthwhile:
             self.warned = True
             warn(f"stator runs this function eagerly from now on: {text}")
@@ -317,7 +322,7 @@ class Cache:
         """Capture again, up to the instruction that cannot be; CPython runs what has no such place."""
         known, call = error.report(), capture.call
         if error.break_id in UNBROKEN:
-            events.emit("skip", code=call.code, **known)
+            events.emit("skip", name=call.name, code=call.code, **known)
             return capture.eager(alone=UNBROKEN[error.break_id])
         constants = capture.options.dynamic is False
         place = self.place_before(capture, capture.unmade) if capture.unmade else capture.place()
@@ -332,7 +337,7 @@ class Cache:
             except StatorError as second:
                 known["reason"] += f" (and it cannot go on there: {second.report()['reason']})"
             else:
-                events.emit("break", code=call.code, **known)
+                events.emit("break", name=call.name, code=call.code, **known)
                 return entry
             if again.symbolic and not again.unmade and not constants:  # not in the handler either
                 return self.with_constants(call, again.from_data and capture.unbacked)
@@ -341,7 +346,7 @@ class Cache:
         if error.break_id == "varying-loop":
             self.session.loops.give_up(capture.innermost)
             raise Again(None)
-        events.emit("skip", code=call.code, **known)
+        events.emit("skip", name=call.name, code=call.code, **known)
         return capture.eager()
 
     def place_before(self, capture: Capture, unmade: set[type]) -> Place | None:
@@ -379,7 +384,7 @@ class Cache:
         if isinstance(loads, list):
             return entry.function(*loads)
         failure = entry.guards.first_failure(call.values, call.names)
-        reason = failure.sentence if failure else f"row {loads}"
+        reason = failure.text if failure else f"row {loads}"
         events.emit(
             "error", text=f"a fresh entry of {call.code} does not accept the call it was captured from: {reason}"
         )

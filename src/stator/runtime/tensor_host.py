@@ -243,6 +243,7 @@ class TensorHost(Host):
 
     def make_symbols(self) -> Symbols:
         symbols = Symbols(self.origin, self.policy.unbacked)
+        symbols.names = self.guards.names
         symbols.clamps = assumptions.CLAMPING in self.whole_paths
         return symbols
 

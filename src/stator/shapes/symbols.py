@@ -61,6 +61,7 @@ class Symbols:
         self.env = env
         self.unknowns = Unknowns(env)
         self.sources: dict[Any, Operand] = {}  # by symbol
+        self.names: Sequence[str] = ()  # of the values of the call, for people
         self.strict: list[Any] = []  # symbols that the user insists on
         self.strides: list[tuple[Operand, Any, Any]] = []  # operand, expression, origin
         self.metas: dict[Any, Any] = {}  # interned metadata, see tensors.meta
@@ -120,7 +121,7 @@ class Symbols:
         low = known.lower if bounds.min is None else max(bounds.min, known.lower)
         high = known.upper if bounds.max is None else bounds.max
         if not low <= value <= high:
-            raise ConstraintViolation(f"{operand.describe()} is {value}, but was marked as within {low} and {high}")
+            raise ConstraintViolation(f"{operand.describe(self.names)} is {value}, but was marked as within {low} and {high}")
         if (low, high) != (known.lower, known.upper):
             self.env._update_var_to_range(symbol, ValueRanges(low, high))
         self.sources[symbol] = operand
@@ -134,7 +135,7 @@ class Symbols:
 
         low, high = max(bounds.min or 0, 0), int_oo if bounds.max is None else bounds.max
         if not low <= value <= high:
-            raise ConstraintViolation(f"{operand.describe()} is {value}, but was marked as within {low} and {high}")
+            raise ConstraintViolation(f"{operand.describe(self.names)} is {value}, but was marked as within {low} and {high}")
         symbol = self.from_data().node.expr
         self.env._constrain_range_for_size(symbol, low, high)
         self.sources[symbol] = operand
@@ -530,7 +531,7 @@ class Symbols:
                 origins = (g.sloc for g in self.env.guards if symbol in g.expr.free_symbols)
                 origin = next((found for place in origins if (found := getattr(place, "origin", None))), None)
                 where = "" if origin is None else "\n" + Location(origin[0], 2 * origin[1]).format()
-                name = self.sources[symbol].describe()
+                name = self.sources[symbol].describe(self.names)
                 text = f"{name} was marked as varying, but the program works for {value} only"
                 raise ConstraintViolation(f"{text}; use maybe_mark_dynamic to allow that{where}")
 

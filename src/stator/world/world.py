@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import types
 from collections.abc import Container, Iterable
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from stator import _entry, _frames
 from stator._frames import UNBOUND
 from stator.code.decode import CodeInfo
+from stator.code.hidden import is_hidden
 from stator.errors import Location, StatorError, Unsupported, unsupported
 from stator.frame import Frame, throw
 from stator.guards import path as paths
@@ -30,8 +30,6 @@ from stator.world.hollow_namespaces import as_dict
 from stator.world.hollow_sequences import HollowList as HollowList
 from stator.world.record import Namespace, Record, ShadowedNamespace
 from stator.world.types import TypeInfo
-
-OWN_FOLDER = os.path.dirname(_frames.__file__) + os.sep
 
 
 class World:
@@ -91,13 +89,13 @@ class World:
         return None if frame is None else (frame.code, frame.lasti)
 
     def stack(self) -> list[Location]:
-        """The user's frames, outermost first; wrappers of ours are none."""
+        """The user's frames, outermost first; the innermost frame in any case."""
         frame, places = _frames.top_frame(), []
         while frame is not None:
-            if not frame.code.co_filename.startswith(OWN_FOLDER):
-                places.append(Location(frame.code, 2 * frame.lasti))
+            places.append((frame.code, frame.lasti))
             frame = frame.outer
-        return places[::-1]
+        shown = [place for place in places if not is_hidden(place[0])] or places[:1]
+        return [Location(code, 2 * unit) for code, unit in reversed(shown)]
 
     def refuse(self, break_id: str, detail: str = "", **fields: Any) -> Unsupported:
         """An Unsupported that knows where the program is."""

@@ -1,0 +1,21 @@
+"""Frames that no report shows: those of stator, and the two of `nn.Module` between a call and `forward`."""
+
+from __future__ import annotations
+
+from types import CodeType
+
+from torch import nn
+
+from stator.code.own_files import OWN_FILES
+
+_MODULE_FILE = nn.Module._call_impl.__code__.co_filename
+_MODULE_CALLS = frozenset({"Module._wrapped_call_impl", "Module._call_impl"})
+
+
+def is_module_call(code: CodeType) -> bool:
+    """Whether this is `nn.Module.__call__`, or what is left of it behind a break."""
+    return code.co_qualname in _MODULE_CALLS and code.co_filename == _MODULE_FILE
+
+
+def is_hidden(code: CodeType) -> bool:
+    return is_module_call(code) or code.co_filename.startswith(OWN_FILES)
