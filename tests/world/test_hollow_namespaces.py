@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import types
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +23,6 @@ class Holder:
 
 
 HOLDER = Holder()
-SPACE = types.SimpleNamespace(factor=5, other=0)
 
 
 def by_globals(x: Any) -> Any:
@@ -41,7 +39,7 @@ def by_function(x: Any) -> Any:
 
 
 def by_instance(x: Any) -> Any:
-    return x * HOLDER.__dict__["factor"] * vars(SPACE)["factor"], "missing" in vars(HOLDER)
+    return x * HOLDER.__dict__["factor"], "missing" in vars(HOLDER)
 
 
 def by_module(x: Any) -> Any:
@@ -55,12 +53,12 @@ def test_other_names_do_not_matter(program: Callable[..., Any], monkeypatch: pyt
     x = torch.arange(3.0)
     for i in range(3):
         monkeypatch.setitem(globals(), "OTHER", [i])
-        HOLDER.other = SPACE.other = i
+        HOLDER.other = i
         assert str(compiled(x)) == str(program(x))
     assert stator.stats()["recompiles"] == 0
     monkeypatch.setitem(globals(), "FACTOR", 7)
     monkeypatch.setattr(HOLDER, "factor", 7)
-    monkeypatch.setattr(SPACE, "missing", 1, raising=False)
+    monkeypatch.setattr(HOLDER, "missing", 1, raising=False)
     assert str(compiled(x)) == str(program(x))
 
 
@@ -85,3 +83,17 @@ def test_what_else_is_done_takes_the_whole(program: Callable[..., Any]) -> None:
 
 def test_a_missing_name_raises() -> None:
     check(lambda x: x * vars(HOLDER)["missing"], torch.ones(2))
+
+
+def with_an_empty_variable(x: Any) -> Any:
+    def inner() -> Any:
+        return late
+
+    names = vars(HOLDER)
+    seen = sorted(locals())
+    late = x * names["factor"]
+    return inner(), seen
+
+
+def test_frames_are_shown_while_a_variable_is_empty() -> None:
+    check(with_an_empty_variable, torch.ones(2))

@@ -271,8 +271,8 @@ class Host(ImportingWorld):
 def held_by(frames: Iterable[list[Any]]) -> set[int]:
     """Addresses of what variables and their cells hold."""
     values = [value for variables in frames for value in variables]
-    cells = [value for value in values if type(value) is types.CellType]
-    return set(map(id, values)) | {id(getattr(cell, "cell_contents", None)) for cell in cells}
+    values += [_frames.cell_get(value) for value in values if type(value) is types.CellType]
+    return set(map(id, values))
 
 
 def frame_below_native() -> Any:

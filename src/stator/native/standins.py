@@ -46,10 +46,10 @@ def stand_getattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: 
     return attribute_or(host, f, args[0], args[1], args[2])
 
 
-def attribute_or(host: Host, f: Frame, obj: Any, name: str, default: Any) -> Any:
-    """The attribute, or the default when reading it raises AttributeError."""
+def attribute_or(host: Host, f: Frame, obj: Any, name: str, default: Any, light: bool = False) -> Any:
+    """The attribute (with `light` perhaps hollow), or the default when reading it raises AttributeError."""
     try:
-        return host.load_attr(f, obj, name)
+        return (host.read_attr if light else host.load_attr)(f, obj, name)
     except BaseException as raised:
         if raised is not RAISED or not isinstance(f.error, AttributeError):
             raise
@@ -145,7 +145,7 @@ def stand_locals(host: Host, f: Frame, function: Any, args: list[Any], kwargs: A
 def stand_vars(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if len(args) != 1 or kwargs:
         return stand_locals(host, f, function, args, kwargs)
-    found = attribute_or(host, f, args[0], "__dict__", UNBOUND)
+    found = attribute_or(host, f, args[0], "__dict__", UNBOUND, light=True)
     if found is UNBOUND:
         return throw(f, TypeError("vars() argument must have __dict__ attribute"))
     return found
