@@ -258,7 +258,8 @@ def test_add_is_deduplicated() -> None:
         guards.add(arg(0), NO_KEY, "a")
         guards.add(arg(0), NO_KEY, "b")
     assert len(guards) == 3
-    assert guards.describe(["d"]) == ["TYPE_IS d dict", "NO_KEY d 'a'", "NO_KEY d 'b'"]
+    guards.names = ["d"]
+    assert guards.describe() == ["TYPE_IS d dict", "NO_KEY d 'a'", "NO_KEY d 'b'"]
 
 
 MUTATIONS: list[tuple[str, Callable[[], Any], Check, Any, Callable[[Any], Any]]] = [

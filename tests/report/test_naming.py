@@ -15,12 +15,12 @@ from stator.report.events import recording
 
 
 def reasons(program: Callable[..., Any], *calls: tuple[Any, ...], **options: Any) -> list[tuple[str, str]]:
-    """Name and first reason of each recompilation."""
+    """Name and last reason of each recompilation: why the latest entry does not fit."""
     compiled = stator.compile(program, backend="eager", **options)
     with recording("recompile") as seen:
         for args in calls:
             compiled(*args)
-    return [(event.name, event.reasons[0]) for event in seen]
+    return [(event.name, event.reasons[-1]) for event in seen]
 
 
 def line_of(function: Callable[..., Any], number: int) -> int:

@@ -121,7 +121,9 @@ class Symbols:
         low = known.lower if bounds.min is None else max(bounds.min, known.lower)
         high = known.upper if bounds.max is None else bounds.max
         if not low <= value <= high:
-            raise ConstraintViolation(f"{operand.describe(self.names)} is {value}, but was marked as within {low} and {high}")
+            raise ConstraintViolation(
+                f"{operand.describe(self.names)} is {value}, but was marked as within {low} and {high}"
+            )
         if (low, high) != (known.lower, known.upper):
             self.env._update_var_to_range(symbol, ValueRanges(low, high))
         self.sources[symbol] = operand
@@ -135,7 +137,9 @@ class Symbols:
 
         low, high = max(bounds.min or 0, 0), int_oo if bounds.max is None else bounds.max
         if not low <= value <= high:
-            raise ConstraintViolation(f"{operand.describe(self.names)} is {value}, but was marked as within {low} and {high}")
+            raise ConstraintViolation(
+                f"{operand.describe(self.names)} is {value}, but was marked as within {low} and {high}"
+            )
         symbol = self.from_data().node.expr
         self.env._constrain_range_for_size(symbol, low, high)
         self.sources[symbol] = operand
