@@ -131,6 +131,10 @@ class Symbols:
             self.strict.append(symbol)
         return self.unknowns.of(symbol)
 
+    def _out_of_bounds(self, operand: Operand, value: int, low: Any, high: Any) -> ConstraintViolation:
+        name = operand.describe(self.names)
+        return ConstraintViolation(f"{name} is {value}, but was marked as within {low} and {high}")
+
     def _any_size(self, operand: Operand, value: int, bounds: Bounds) -> Any:
         """A size of which nothing is known but its bounds."""
         from torch.utils._sympy.numbers import int_oo  # heavy
