@@ -41,7 +41,7 @@ class Frame(_frames.Frame):
 
     __slots__ = (
         "called", "direct", "finish", "info", "kept", "kwnames", "locals", "passes", "path", "result",
-        "stack", "started", "steps", "tail", "world",
+        "stack", "started", "steps", "tail", "through", "world",
     )  # fmt: skip
 
     stack: list[Any]
@@ -58,6 +58,7 @@ class Frame(_frames.Frame):
     called: Any  # that function
     finish: str | None  # what C does with its result (`code/finishing.py`); "": what the instruction does, after a look
     kept: tuple[Any, ...]  # what C needs for that, besides
+    through: int  # the unit whose instruction calls a module: eager has frames of `nn.Module` in between
     passes: bool  # nothing looks at the result of this direct frame on its way
 
 

@@ -138,7 +138,7 @@ class Machine:
         del values
         frame.kwnames = ()
         frame.world = self.world
-        frame.tail = -1
+        frame.tail = frame.through = -1
         frame.called = frame.finish = None
         frame.kept = ()
         frame.steps = 0

@@ -61,6 +61,7 @@ class Host(ImportingWorld):
         self.opened: list[Any] = []  # weak references to files
         self.checked_classes: dict[int, type] = {}
         self.displaying = False  # C is rendering a traceback
+        self.through_module = False  # the first frame is forward of a module that was called
 
     def close(self) -> None:
         while self.watched_functions:

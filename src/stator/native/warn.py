@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dis
 import sys
 import warnings
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
+
+from torch import nn
 
 from stator._frames import UNBOUND
 from stator.code.own_files import OWN_FILES
@@ -50,21 +54,42 @@ def stand_warn(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any
 
 def place_of(f: Frame, level: int) -> tuple[str, int, str, Any] | None:
     """(file, line, module, globals) of the frame that many calls up, or None beyond the captured ones."""
-    frame: Any = f
-    for _ in range(max(level, 1) - 1):
-        frame = frame.outer
-        if frame is None:
-            return None
-    namespace = frame.globals
-    name = frame.world.namespace_get(namespace, "__name__")
-    return frame.code.co_filename, frame.object.f_lineno, name if type(name) is str else "<string>", namespace
+    found = next(islice(frames_of(f), max(level, 1) - 1, None), None)
+    if found is None:
+        return None
+    file, line, namespace = found
+    name = f.world.namespace_get(namespace, "__name__")
+    return file, line, name if type(name) is str else "<string>", namespace
 
 
 def depth_of(f: Frame) -> int:
-    depth, frame = 0, f
+    return sum(1 for _ in frames_of(f))
+
+
+def frames_of(f: Frame) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """File, line and globals of the frames as eager has them: between a call of a module and forward are two more."""
+    frame: Any = f
     while frame is not None:
-        depth, frame = depth + 1, frame.outer
-    return depth
+        yield frame.code.co_filename, frame.object.f_lineno, frame.globals
+        outer = frame.outer
+        if f.world.through_module if outer is None else outer.through == outer.lasti:
+            namespace = MODULE_LINES[0][2]
+            f.world.namespace(namespace)
+            yield from MODULE_LINES
+        frame = outer
+
+
+def returns_of(code: Any) -> list[int]:
+    """The lines on which a function returns."""
+    found = [each.positions for each in dis.get_instructions(code) if each.opname == "RETURN_VALUE"]
+    return [place.lineno for place in found if place is not None and place.lineno is not None]
+
+
+_CALL, _WRAPPED = nn.Module._call_impl.__code__, nn.Module._wrapped_call_impl.__code__
+MODULE_LINES = [  # where a module without hooks calls forward, innermost first
+    (_CALL.co_filename, returns_of(_CALL)[0], vars(nn.modules.module)),
+    (_CALL.co_filename, returns_of(_WRAPPED)[-1], vars(nn.modules.module)),
+]
 
 
 def issue_beyond(host: Host, f: Frame, message: Any, category: type, above: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 from stator import _frames
@@ -12,6 +12,7 @@ from stator.guards import path as paths
 from stator.guards.path import Path
 from stator.native.callers import CO_VARARGS, CO_VARKEYWORDS
 from stator.runtime.continuation import Continuation
+from stator.runtime.module_calls import first_function
 from stator.runtime.naming import argument_names, shown
 from stator.runtime.tensor_host import TensorHost
 from stator.runtime.throwing import throw
@@ -38,16 +39,16 @@ class Call:
 
     def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """Function, arguments and keyword arguments as the captured program sees them."""
-        enter = host.light if takes_plainly(self.function) else host.enter
-        entered = [enter_or_wait(host, enter, value, paths.arg(i)) for i, value in enumerate(self.values)]
-        positional = tuple(entered[: len(self.args)])
-        keywords = dict(zip(self.names, entered[len(self.args) :], strict=True))
-        function = self.function
+        function, receiver = self.function, ()
         host.enter_const(function)
         if type(function) is types.MethodType:
-            positional = (host.enter_const(function.__self__), *positional)
-            function = function.__func__
-        return function, positional, keywords
+            receiver = (host.enter_const(function.__self__),)
+            function = first_function(host, function)
+        enter = host.light if takes_plainly(function) else host.enter
+        waits = host.waiting if enter == host.light else ()
+        entered = [enter_or_wait(host, enter, value, paths.arg(i), waits) for i, value in enumerate(self.values)]
+        keywords = dict(zip(self.names, entered[len(self.args) :], strict=True))
+        return function, (*receiver, *entered[: len(self.args)]), keywords
 
     def eager_function(self, owner: Any) -> tuple[list[Path], Callable[..., Any]]:
         """What runs the call in CPython whenever the guards hold, and the values it takes."""
@@ -171,12 +172,16 @@ def leave_alone() -> Any:
 
 def takes_plainly(function: Any) -> bool:
     """Whether arguments of a call become locals of the frame as they are."""
-    function = function.__func__ if type(function) is types.MethodType else function
     return type(function) is types.FunctionType and not function.__code__.co_flags & (CO_VARARGS | CO_VARKEYWORDS)
 
 
-def enter_or_wait(host: TensorHost, enter: Callable[[Any, Path], Any], value: Any, path: Path) -> Any:
-    """The value as it enters, or not yet if nothing can be known about it: perhaps nobody looks at it."""
+def enter_or_wait(
+    host: TensorHost, enter: Callable[[Any, Path], Any], value: Any, path: Path, waits: Container[Path] = ()
+) -> Any:
+    """The value as it enters; not yet if it changes or nothing can be known about it: perhaps nobody looks at it."""
+    if path in waits:
+        host.lazy = True
+        return Lazy(value, path)
     known = len(host.records)
     try:
         return enter(value, path)

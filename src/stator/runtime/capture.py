@@ -150,6 +150,7 @@ class Capture:
         self.host.draws_numbers = unbacked or not options.fullgraph
         self.host.recorder.no_leaves = NewLeaf in watched
         self.host.light_paths, self.host.whole_paths = learned.light, learned.whole
+        self.host.waiting = learned.waiting
         self.host.locks_break = not locks.LOCK_TYPES.isdisjoint(watched)
         self.host.addresses_break = Address in watched
         self.host.unmade = frozenset(watched)

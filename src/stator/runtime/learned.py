@@ -18,7 +18,7 @@ from torch import Tensor
 from stator.errors import Again
 from stator.guards.check import EQ, IS, KEYS, LEN, PRESENT, TENSOR, Check
 from stator.guards.guardset import Failure, GuardSet
-from stator.guards.path import ITEM, ITERAT, KEY, KEYAT, SEQ, UPCOMING, Missing, Path
+from stator.guards.path import ARG, ITEM, ITERAT, KEY, KEYAT, SEQ, UPCOMING, Missing, Path
 from stator.guards.tensor_spec import TensorSpec
 from stator.shapes.guesses import Guesses
 from stator.shapes.profile import Name, current, name_of
@@ -39,6 +39,7 @@ class Learned:
         self.lessons: set[Lesson] = set()
         self.light: set[Path] = set()  # containers whose contents kept changing: to be read item by item
         self.whole: set[Path] = set()  # containers and iterators that cannot be
+        self.waiting: set[Path] = set()  # arguments that changed: perhaps the program does not look at them
         self.unsettled: set[tuple[Path, Check]] = set()  # checks that almost used up the entries there may be
         self.ending: set[Path] = set()  # iterators that ended sooner or later than before
         self.texts: dict[Path, set[str]] = {}  # strings seen at one place; too many, and they say nothing any more
@@ -81,6 +82,13 @@ class Learned:
                 if at.accessor in ITEMS and at.parent is not None:
                     self.light.add(at.parent)
                 at = at.parent
+
+    def wait(self, failures: Iterable[Failure], values: Sequence[Any]) -> None:
+        """What was compared with an argument, and was another one: not numbers and tensors, which may be symbols."""
+        for failure in failures:
+            root = failure.path.chain()[0] if failure.path is not None else None
+            if root is not None and root.accessor is ARG and not isinstance(values[root.key], (int, float, Tensor)):
+                self.waiting.add(root)
 
     def lighten(self, path: Path) -> None:
         """A container with another number of elements, or others: what tells about all of them varies."""

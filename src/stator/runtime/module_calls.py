@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -30,6 +31,8 @@ GLOBAL_HOOKS = [
     )
 ]
 BACKWARD_HOOKS = GLOBAL_HOOKS[2:]
+AROUND = {"_call_impl": torch.nn.Module._call_impl, "__getattribute__": object.__getattribute__}
+PASSED = frozenset({"_compiled_call_impl", "_call_impl", "forward"})  # what an instance may have of its own
 
 
 @passes_on
@@ -41,15 +44,43 @@ def call_module(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any
         name = args[0].original_name if record is not None else "a module"
         raise host.refuse("native-unknown", f"call of {name}, compiled by torch.jit", function=name)
     check_backward_hooks(host, args[0] if args else None)
-    hooks = any(map(host.may_hold, GLOBAL_HOOKS))
-    if record is None or record.obj is not args[0] or hooks or not hookless(host, record):
+    if record is None or record.obj is not args[0] or not is_only_forward(host, record):
         return call_python(host, f, function, args, kwargs)
+    forward, receiver = host.load_method(f, args[0], "forward")
+    f.through = f.lasti
+    rest = args[1:] if receiver is UNBOUND else [receiver, *args[1:]]
+    return host.call(f, forward, rest, kwargs)
+
+
+def is_only_forward(host: Any, record: Any) -> bool:
+    """Whether nothing happens around the forward of a module, which is guarded then."""
+    if any(map(host.may_hold, GLOBAL_HOOKS)) or not hookless(host, record):
+        return False
     for hooks in GLOBAL_HOOKS:
         host.guards.add(paths.const(hooks), LEN, 0, None)
     host.guards.add(record.path, NO_HOOKS, None, host.origin())
-    forward, receiver = host.load_method(f, args[0], "forward")
-    rest = args[1:] if receiver is UNBOUND else [receiver, *args[1:]]
-    return host.call(f, forward, rest, kwargs)
+    return True
+
+
+def first_function(host: Any, method: MethodType) -> Any:
+    """What the call of a bound method comes to first: for a module without hooks its forward, as in calls inside."""
+    module, function = method.__self__, method.__func__
+    cls = type(module)
+    if function is not torch.nn.Module._wrapped_call_impl or isinstance(module, torch.jit.ScriptModule):
+        return function
+    forward = _frames.type_lookup(cls, "forward")
+    around = {name: _frames.type_lookup(cls, name) for name in AROUND}
+    if type(forward) is not FunctionType or around != AROUND or id(forward) in host.callers:
+        return function
+    record = host.records[id(module)]
+    members = host.namespace_of(record)
+    if not PASSED.isdisjoint(members.real) or not is_only_forward(host, record):
+        return function
+    for name in PASSED:
+        members.get(name)
+    host.type_info(cls)
+    host.through_module = True
+    return forward
 
 
 def check_backward_hooks(host: Any, module: Any) -> None:

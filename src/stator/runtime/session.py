@@ -198,6 +198,7 @@ class Cache:
         reasons = [failure.text for failure in failures]
         if len(self.entries) < options.recompile_limit and self.captures < MOST_CAPTURES * options.recompile_limit:
             self.learned.look(failures)
+            self.learned.wait(failures, call.values)
             if len(self.entries) >= max(options.recompile_limit - LAST_ENTRIES, LAST_ENTRIES):
                 self.learned.despair(failures, self.despairs_of)
             if self.leaves_lengths:

@@ -74,6 +74,7 @@ class World:
         self.streams: dict[int, Any] = {}  # outside files: native code that gets one may read it
         self.varying: Container[Any] = frozenset()  # what a session has learned of values that differ
         self.light_paths: Container[Path] = frozenset()  # containers to be hollow although they are small
+        self.waiting: Container[Path] = frozenset()  # arguments that changed: they enter where they are looked at
         self.whole_paths: Container[Path] = frozenset()  # containers and iterators that must not be hollow
         self.cells_seen = False  # the program got hold of cells: native code may compare what they hold
         self.machine: Any = None
