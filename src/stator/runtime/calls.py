@@ -39,7 +39,8 @@ class Call:
 
     def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """Function, arguments and keyword arguments as the captured program sees them."""
-        function, receiver = self.function, ()
+        function: Any = self.function
+        receiver: tuple[Any, ...] = ()
         host.enter_const(function)
         if type(function) is types.MethodType:
             receiver = (host.enter_const(function.__self__),)
