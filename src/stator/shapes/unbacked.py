@@ -39,13 +39,17 @@ def guessed(number: Any) -> int:
 
 
 def answer(env: Any, condition: Any) -> bool | None:
-    """Whether a condition holds for the guesses; None if it cannot be told. Numbers are not equal by accident."""
+    """Whether a condition holds for the guesses; None if it cannot be told.
+
+    Numbers are not equal to a constant by accident; of two sizes that may be, one guess decides.
+    """
     values = _guesses(env, condition)
     holds = _holds(condition, values)
-    if holds and condition.is_Relational and condition.rel_op == "==":
-        return all(_holds(condition, other) is not False for other in _neighbours(env, values))
-    if holds is False and condition.is_Relational and condition.rel_op == "!=":
-        return any(_holds(condition, other) for other in _neighbours(env, values))
+    if condition.is_Relational and condition.rhs.is_Integer:
+        if holds and condition.rel_op == "==":
+            return all(_holds(condition, other) is not False for other in _neighbours(env, values))
+        if holds is False and condition.rel_op == "!=":
+            return any(_holds(condition, other) for other in _neighbours(env, values))
     return holds
 
 

@@ -169,6 +169,7 @@ class Recorder:
         self.before_call: Callable[[], None] = lambda: None
         self.symbolic_mode: WatchingMode | None = None
         self.numbers = NumberNodes(self)
+        self.counts, self.writes = counting.Counts(), 0
         self.scalars = Scalars()
         self.evaluated: dict[Any, Any] = {}  # by source and operands: what Python calculates in the graph
         self.follows_data = False  # some symbols are numbers that only data tells
@@ -471,6 +472,8 @@ class Recorder:
             self.scalars.note(target.func, args, made)
         elif target.func in DIVISIONS and type(made) is TracedTensor:
             self.scalars.divide(args, kwargs, made)
+        elif self.follows_data and counting.counts(target.func, args, kwargs):
+            self.counts.note(target.func, args, made, self.writes)
         return made
 
     def _plan(
@@ -559,6 +562,7 @@ class Recorder:
             for index in plan.mutated:
                 tensors[index]._storage.mutated = True
                 tensors[index]._storage.writes.append(node)
+                self.writes += 1
                 self.readings.writers.add(node)
         if plan.single is not None:
             node.meta.value = plan.result
@@ -713,6 +717,7 @@ class Recorder:
         """Drops the recorder's own references to traced tensors."""
         self._inputs.release()
         self.scalars.release()
+        self.counts.release()
         self.evaluated.clear()
         self.constants.clear()
         self.numbers.read.clear()
