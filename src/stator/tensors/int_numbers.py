@@ -89,5 +89,5 @@ def _stored(recorder: Recorder, tensor: Any, index: Any, value: TracedInt) -> tu
         bounds = torch.iinfo(dtype)
         value.symbols.suppose(operator.ge, value, bounds.min)
         value.symbols.suppose(operator.le, value, bounds.max)
-    made = recorder.call(torch.scalar_tensor, (value,), {"dtype": torch.int64, "device": "cpu"})
+    made = recorder.call(torch.scalar_tensor, (value,), {"dtype": dtype, "device": "cpu"})
     return tensor, index, made
