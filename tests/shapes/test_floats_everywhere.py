@@ -151,3 +151,33 @@ def test_gradients_reach_what_the_number_meets() -> None:
         return torch.autograd.grad(made, x)
 
     run(program, "eager", 0.0)
+
+
+def deviation(x, s):
+    return torch.std(x * 0, correction=s)
+
+
+# What has no gradient at a bound, or calculates with what it does not choose.
+GRADIENTS = {
+    "activations": lambda x, s: F.elu(x, s) + F.celu(x, s) + F.softplus(x, s) + nn.ELU(s)(x) + nn.Softplus(s)(x),
+    "bounds": lambda x, s: F.hardtanh(x, -s, s) + F.softshrink(x, s) + torch._foreach_maximum([x], s)[0],
+    "in place": lambda x, s: x.abs().clone().pow_(s) + F.elu(x.clone(), s, True) + (x * 1).lerp_(x * 2, s),
+    "no spread": deviation,
+    "triplets": lambda x, s: F.triplet_margin_loss(x[None], x[None] * 2, x[None].flip(1), margin=s),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_traced_gradients(name: str) -> None:
+    program = GRADIENTS[name]
+    compiled = stator.compile(program, backend="aot_eager", fullgraph=True)
+    for value in (0.5, 0.25, 2.0):
+        mine, theirs = (torch.tensor([-200.0, -2.0, -0.5, 0.25, 0.5, 2.0, 200.0]).requires_grad_() for _ in range(2))
+        compiled(mine, value).sum().backward()
+        program(theirs, value).sum().backward()
+        torch.testing.assert_close(mine.grad, theirs.grad)
+    assert len(compiled.entries()) == 2
+
+
+def test_dropped_channels() -> None:
+    run(lambda x, y, z, s: (F.dropout2d(x[None, :, :, None], s), F.dropout1d(y[None], s)), "aot_eager", 1e-5)

@@ -10,6 +10,7 @@ import torch
 from stator.report import events
 from tests.harness import Report, check
 from tests.shapes.idioms import (  # noqa: F401 - cases
+    caches,
     decoding,
     detection,
     experts,
@@ -19,6 +20,7 @@ from tests.shapes.idioms import (  # noqa: F401 - cases
     pictures,
     reductions,
     routing,
+    selections,
     serving,
     speech,
 )
@@ -73,4 +75,4 @@ def test_traced(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_number_of_idioms() -> None:
     whole = sum(case.whole for case in IDIOMS.values())
-    assert len(IDIOMS) >= 119 and whole >= 108
+    assert len(IDIOMS) >= 128 and whole >= 117

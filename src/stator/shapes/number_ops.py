@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from stator.shapes.scalar_ops import OPS, added, met, named
+from stator.shapes.scalar_ops import OPS, added, hardtanh, into, met, named, softplus
 
 BUILTIN: Any = torch._C._nn
 
@@ -34,30 +34,21 @@ def _both(
     """A function and its form in place."""
     _add(getattr(owner, name), parameters, numbers, formula, keywords)
     if in_place := getattr(owner, f"{name}_", None):
-        _add(in_place, parameters, numbers, lambda x, *rest: x.copy_(formula(x, *rest)), keywords)
+        _add(in_place, parameters, numbers, lambda x, *rest: into(x, formula, *rest), keywords)
 
 
 # ---- activations ----------------------------------------------------------------------------------
 
 
 def _elu(x: Tensor, alpha: Any = 1.0, scale: Any = 1.0, inner: Any = 1.0) -> Tensor:
-    small = torch.expm1(x * met(x, inner)) * met(x, alpha)
+    small = torch.expm1(x.clamp_max(0) * met(x, inner)) * met(x, alpha)
     return torch.where(x > 0, x, small) * met(x, scale)
-
-
-def _softplus(x: Tensor, beta: Any = 1.0, threshold: Any = 20.0) -> Tensor:
-    scaled = x * met(x, beta)
-    return torch.where(scaled > met(x, threshold), x, torch.log1p(torch.exp(scaled)) / met(x, beta))
-
-
-def _bounded(x: Tensor, low: Any = -1.0, high: Any = 1.0) -> Tensor:
-    return torch.clamp_max(torch.clamp_min(x, met(x, low)), met(x, high))
 
 
 _both("leaky_relu", BUILTIN, "self slope", "slope", lambda x, s: torch.where(x > 0, x, x * met(x, s)))
 _both("elu", BUILTIN, "self alpha scale input_scale", "alpha scale input_scale", _elu)
-_add(BUILTIN.softplus, "self beta threshold", "beta threshold", _softplus)
-_both("hardtanh", BUILTIN, "self min_val max_val", "min_val max_val", _bounded)
+_add(BUILTIN.softplus, "self beta threshold", "beta threshold", softplus)
+_both("hardtanh", BUILTIN, "self min_val max_val", "min_val max_val", hardtanh)
 _both(
     "threshold", torch, "input threshold value", "threshold value",
     lambda x, t, v: torch.where(x > met(x, t), x, met(x, v)),
@@ -130,6 +121,13 @@ def _variance(x: Tensor, dim: Any = None, correction: Any = 1.0, keepdim: Any = 
     return squares.sum(dims, keepdim=bool(keepdim)) / met(x, torch.clamp_min(count - correction, 0))
 
 
+def _deviation(x: Tensor, *rest: Any) -> Tensor:
+    """The root of the variance; where that is zero, there is no gradient."""
+    spread = _variance(x, *rest)
+    flat = spread == 0
+    return torch.where(flat, 0.0, torch.where(flat, 1.0, spread).sqrt())
+
+
 _add(torch.linspace, "start end steps dtype device", "start end", _spread, "dtype device")
 _add(torch.nan_to_num, "input nan posinf neginf", "nan posinf neginf", _numbers)
 _add(torch.Tensor.nan_to_num, "input nan posinf neginf", "nan posinf neginf", _numbers)
@@ -148,7 +146,7 @@ for _owner in (torch, torch.Tensor):
     _add(_owner.var, "input dim correction keepdim", "correction", _variance, "dim correction keepdim")
     _add(
         _owner.std, "input dim correction keepdim", "correction",
-        lambda x, *rest: _variance(x, *rest).sqrt(), "dim correction keepdim",
+        _deviation, "dim correction keepdim",
     )  # fmt: skip
 
 
@@ -176,6 +174,17 @@ def _ranking(x: Tensor, y: Tensor, target: Tensor, margin: Any = 0.0, reduction:
 def _hinge(x: Tensor, target: Tensor, margin: Any = 1.0, reduction: int = 1) -> Tensor:
     apart = torch.where(target == 1, 0.0, torch.clamp_min(met(x, margin) - x, 0))
     return _REDUCTIONS[reduction](torch.where(target == -1, 0.0, x) + apart)
+
+
+def _triplet(
+    x: Tensor, near: Tensor, far: Tensor, margin: Any = 1.0, p: float = 2.0, eps: float = 1e-6,
+    swap: bool = False, reduction: int = 1,
+) -> Tensor:  # fmt: skip
+    apart = torch.pairwise_distance(x, far, p, eps)
+    if swap:
+        apart = torch.minimum(apart, torch.pairwise_distance(near, far, p, eps))
+    made = torch.clamp_min(met(x, margin) + torch.pairwise_distance(x, near, p, eps) - apart, 0)
+    return _REDUCTIONS[reduction](made)
 
 
 def _by_group(x: Tensor, groups: int, weight: Any = None, bias: Any = None, eps: Any = 1e-5, *rest: Any) -> Tensor:
@@ -328,6 +337,7 @@ _add(BUILTIN.huber_loss, "input target reduction delta", "delta", _huber)
 _add(BUILTIN.smooth_l1_loss, "input target reduction beta", "beta", _smooth)
 _add(torch.margin_ranking_loss, "input1 input2 target margin reduction", "margin", _ranking)
 _add(torch.hinge_embedding_loss, "input target margin reduction", "margin", _hinge)
+_add(torch.triplet_margin_loss, "anchor positive negative margin p eps swap reduction", "margin", _triplet)
 _add(torch.group_norm, "input num_groups weight bias eps cudnn_enabled", "eps", _by_group)
 _add(
     torch.batch_norm, "input weight bias running_mean running_var training momentum eps cudnn_enabled", "momentum eps",

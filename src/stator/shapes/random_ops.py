@@ -86,6 +86,13 @@ def _dropout(x: Tensor, p: Any = 0.5, training: Any = True) -> Tensor:
     return x * torch.ops.stator.dropped.default(x.detach(), _number(p))
 
 
+def _dropped_channels(x: Tensor, p: Any, train: Any) -> Tensor:
+    if not train or x.numel() == 0:
+        return x
+    channels = x.new_empty((*x.shape[:2], *[1] * (x.dim() - 2)))
+    return x * torch.ops.stator.dropped.default(channels, _number(p))
+
+
 OPS[torch.normal] = added("normal_drawn", torch.normal, "mean std size", "mean std", _normal)
 for _owner in (torch, Tensor):
     OPS[_owner.bernoulli] = added(
@@ -95,6 +102,10 @@ for _owner in (torch, Tensor):
         "p",
         lambda x, p: _draw("bernoulli_", torch.empty_like(x), p),
     )
-for _call, _training in ((torch.nn.functional.dropout, "training"), (torch.dropout, "train")):
-    _row = added(f"dropout_{_training}_drawn", _call, f"input p {_training}", "p", _dropout)
+for _call, _training, _formula in (
+    (torch.nn.functional.dropout, "training", _dropout),
+    (torch.dropout, "train", _dropout),
+    (torch.feature_dropout, "train", _dropped_channels),
+):
+    _row = added(f"{_call.__name__}_{_training}_drawn", _call, f"input p {_training}", "p", _formula)
     OPS[_call] = _row._replace(accepts=lambda p: p != 0.0)  # that gives the tensor itself

@@ -321,7 +321,7 @@ OPERATORS = frozenset(
     ]
 )
 _QUOTIENTS = (operator.truediv, torch.Tensor.__rtruediv__, torch.Tensor.__rdiv__)
-_BASES = (operator.pow, torch.Tensor.__rpow__)  # of the number: `number ** tensor`
+_BASES = (operator.pow, torch.pow, torch.Tensor.__rpow__)  # of the number: `number ** tensor`
 _PLAIN = (
     "add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "truediv", "floordiv",
     "floor_divide", "mod", "remainder", "fmod", "copysign", "xlogy", "clamp_min", "clamp_max",
@@ -342,7 +342,9 @@ _OPERATOR_ALIASES = {
 
 def _base(func: Any, args: Any, kwargs: Any) -> Call | None:
     """`number ** tensor`."""
-    number, tensor = args if func is operator.pow else args[::-1]
+    if len(args) != 2 or kwargs:
+        return None
+    number, tensor = args[::-1] if func is torch.Tensor.__rpow__ else args
     if type(number) is not TracedFloat or not _is_tensor(tensor):
         return None
     scalar = scalar_for(tensor, number)

@@ -84,8 +84,9 @@ def named(call: Any, parameters: str, keywords: str) -> Any:
     return run
 
 
-def _into(x: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
-    return x.copy_(result)
+def into(x: torch.Tensor, formula: Callable[..., Any], *rest: Any) -> torch.Tensor:
+    """The formula written to x; for gradients it may need x as it was."""
+    return x.copy_(formula(x.clone() if x.requires_grad and torch.is_grad_enabled() else x, *rest))
 
 
 def _method(name: str, parameters: str, numbers: str, formula: Callable[..., Any], keywords: str = "") -> None:
@@ -97,7 +98,7 @@ def _method(name: str, parameters: str, numbers: str, formula: Callable[..., Any
         known = f"{name}_{'alpha' if keywords == 'alpha' else 'number'}{'' if attribute == name else '_'}"
         writes = attribute.endswith("_")
         if known not in globals():
-            made = (lambda x, *rest: _into(x, formula(x, *rest))) if writes else formula
+            made = (lambda x, *rest: into(x, formula, *rest)) if writes else formula
             row = added(known, named(getattr(torch.Tensor, attribute), parameters, keywords), parameters, numbers, made)
         OPS[(call, "alpha") if keywords == "alpha" else call] = row
 
@@ -223,8 +224,8 @@ _foreach("addcmul", "self tensor1 tensor2 value", lambda x, y, z, s: torch.addcm
 _foreach("addcdiv", "self tensor1 tensor2 value", lambda x, y, z, s: torch.addcdiv(x, y * met(y, s), z))
 _foreach("clamp_min", "self scalar", lambda x, s: torch.clamp_min(x, met(x, s)))
 _foreach("clamp_max", "self scalar", lambda x, s: torch.clamp_max(x, met(x, s)))
-_foreach("maximum", "self scalar", lambda x, s: torch.clamp_min(x, met(x, s)))
-_foreach("minimum", "self scalar", lambda x, s: torch.clamp_max(x, met(x, s)))
+_foreach("maximum", "self scalar", lambda x, s: torch.maximum(x, met(x, s)))
+_foreach("minimum", "self scalar", lambda x, s: torch.minimum(x, met(x, s)))
 
 
 # ---- torch.nn.functional --------------------------------------------------------------------------
@@ -234,14 +235,25 @@ def _function(call: Any, parameters: str, numbers: str, formula: Callable[..., A
     OPS[call] = added(f"{call.__name__}_number", call, parameters, numbers, formula)
 
 
-def _softplus(x: torch.Tensor, beta: Any = 1.0, threshold: Any = 20.0) -> torch.Tensor:
+def softplus(x: torch.Tensor, beta: Any = 1.0, threshold: Any = 20.0) -> torch.Tensor:
     beta, threshold = met(x, beta), met(x, threshold)
     scaled = x * beta
-    return torch.where(scaled > threshold, x, torch.log1p(torch.exp(scaled)) / beta)
+    return torch.where(scaled > threshold, x, torch.log1p(torch.exp(torch.clamp_max(scaled, threshold))) / beta)
 
 
 def _elu(x: torch.Tensor, alpha: Any = 1.0) -> torch.Tensor:
-    return torch.where(x > 0, x, torch.expm1(x) * met(x, alpha))
+    return torch.where(x > 0, x, torch.expm1(x.clamp_max(0)) * met(x, alpha))
+
+
+def hardtanh(x: torch.Tensor, low: Any = -1.0, high: Any = 1.0) -> torch.Tensor:
+    """No gradient at the bounds, unlike `clamp`."""
+    low, high = met(x, low), met(x, high)
+    return torch.where(x <= low, low, torch.where(x >= high, high, x))
+
+
+def _softshrink(x: torch.Tensor, lambd: Any = 0.5) -> torch.Tensor:
+    lambd = met(x, lambd)
+    return torch.where(x > lambd, x - lambd, torch.where(x < -lambd, x + lambd, x * 0))
 
 
 def _layer_norm(x: torch.Tensor, shape: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> torch.Tensor:
@@ -280,8 +292,8 @@ _function(
     F.leaky_relu, "input negative_slope", "negative_slope", lambda x, s=0.01: torch.where(x > 0, x, x * met(x, s))
 )
 _function(F.elu, "input alpha", "alpha", _elu)
-_function(F.softplus, "input beta threshold", "beta threshold", _softplus)
-_function(F.hardtanh, "input min_val max_val", "min_val max_val", _bounded)
+_function(F.softplus, "input beta threshold", "beta threshold", softplus)
+_function(F.hardtanh, "input min_val max_val", "min_val max_val", hardtanh)
 _function(F.layer_norm, "input normalized_shape weight bias eps", "eps", _layer_norm)
 _function(F.rms_norm, "input normalized_shape weight eps", "eps", _rms_norm)
 _function(
@@ -294,10 +306,10 @@ _function(
     F.celu,
     "input alpha",
     "alpha",
-    lambda x, s=1.0: torch.where(x > 0, x, torch.expm1(x / met(x, s)) * met(x, s)),
+    lambda x, s=1.0: torch.where(x > 0, x, torch.expm1(x.clamp_max(0) / met(x, s)) * met(x, s)),
 )
 _function(F.hardshrink, "input lambd", "lambd", lambda x, s=0.5: torch.where(x.abs() > met(x, s), x, 0.0))
-_function(F.softshrink, "input lambd", "lambd", lambda x, s=0.5: x.sign() * torch.clamp_min(x.abs() - met(x, s), 0))
+_function(F.softshrink, "input lambd", "lambd", _softshrink)
 _function(torch.rsub, "self other", "other", lambda x, s: met(x, s) - x)
 
 
@@ -326,7 +338,7 @@ def _product(name: str, product: Callable[..., torch.Tensor]) -> None:
             return call(x, a, b, beta=1 if beta is None else beta, alpha=1 if alpha is None else alpha)
 
         formula = _combined(product)
-        made = (lambda x, *rest, formula=formula: _into(x, formula(x, *rest))) if writes else formula
+        made = (lambda x, *rest, formula=formula: into(x, formula, *rest)) if writes else formula
         row = added(f"{attribute}_{owner.__name__}_number", given, parameters, "beta alpha", made)
         OPS[call] = OPS[call, "alpha"] = row
 
@@ -353,13 +365,9 @@ def _as_it_is(call: Any, parameters: str, numbers: str, keywords: str = "", **ex
     OPS[call] = added(label, plain, parameters, numbers, stand_in, traceable=False)
 
 
-for _call in (F.alpha_dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.feature_alpha_dropout):
+for _call in (F.alpha_dropout, F.feature_alpha_dropout):
     _as_it_is(_call, "input p training", "p", p=0.5)
 _as_it_is(torch.linalg.vector_norm, "x ord dim keepdim", "ord", ord=2.0)
-_as_it_is(
-    torch.triplet_margin_loss, "anchor positive negative margin p eps swap reduction", "margin p eps",
-    margin=1.0, p=2.0, eps=1e-6,
-)  # fmt: skip
 _as_it_is(torch._C._nn.multi_margin_loss, "input target p margin weight reduction", "margin", margin=1.0)
 _as_it_is(torch.pairwise_distance, "x1 x2 p eps keepdim", "p eps", p=2.0, eps=1e-6)
 _as_it_is(torch.cdist, "x1 x2 p", "p", p=2.0)

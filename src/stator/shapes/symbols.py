@@ -342,6 +342,8 @@ class Symbols:
     def _is_from_end(self, bound: Any, size: Any) -> bool:
         """Whether a bound is rather negative: if the numbers that it is made of are about half of the size."""
         number, whole = map(self.unknowns.settled, (number_of(bound), number_of(size)))
+        if self.unknowns.known(operator.ge, number, 0) or self._answers.get((operator.lt, number)) is False:
+            return False
         length = self.unknowns.guessed(whole)
         guesses = {symbol: guess(self.env, symbol) for symbol in self.unknowns.symbols_of(number)}
         if length is not None:

@@ -8,6 +8,7 @@ assertion of the graph. When one does not hold, CPython runs the call.
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 from typing import Any
 
 FIRST_GUESS, GUESS_STEP = 4099, 11  # guesses differ from symbol to symbol
@@ -38,13 +39,64 @@ def guessed(number: Any) -> int:
 
 
 def answer(env: Any, condition: Any) -> bool | None:
-    """Whether a condition holds for the guesses; None if it cannot be told."""
+    """Whether a condition holds for the guesses; None if it cannot be told.
+
+    Numbers are not equal to a constant by accident; of two sizes that may be, one guess decides.
+    """
+    values = _guesses(env, condition)
+    holds = _holds(condition, values)
+    if condition.is_Relational and condition.rhs.is_Integer:
+        if holds and condition.rel_op == "==":
+            return all(_holds(condition, other) is not False for other in _neighbours(env, values))
+        if holds is False and condition.rel_op == "!=":
+            return any(_holds(condition, other) for other in _neighbours(env, values))
+    return holds
+
+
+def _holds(condition: Any, values: dict[Any, int]) -> bool | None:
     import sympy  # heavy
 
-    result = condition.xreplace({symbol: guess(env, symbol) for symbol in condition.free_symbols})
+    result = condition.xreplace(values)
     if isinstance(result, (bool, int)):
         return bool(result)
     return bool(result) if result in (sympy.true, sympy.false) else None
+
+
+def _guesses(env: Any, condition: Any) -> dict[Any, int]:
+    """Guesses that agree with what was assumed of these symbols; the usual ones if none of those tried do."""
+    symbols = sorted(condition.free_symbols, key=str)
+    usual = {symbol: guess(env, symbol) for symbol in symbols}
+    known = {rule.expr for symbol in symbols for rule in env.deferred_runtime_asserts.get(symbol, ())}
+    known = {rule for rule in known if rule.free_symbols <= usual.keys()}
+    if not known:
+        return usual
+    return next((made for made in _tries(env, usual) if all(_holds(rule, made) is not False for rule in known)), usual)
+
+
+def _tries(env: Any, usual: dict[Any, int]) -> Iterator[dict[Any, int]]:
+    """Other numbers within the bounds: spread evenly, growing or falling from symbol to symbol."""
+    yield usual
+    for step in (1, -1):
+        yield {
+            symbol: number if symbol in env.backed_var_to_val else _spread(env, symbol, place, len(usual))
+            for place, (symbol, number) in enumerate(list(usual.items())[::step])
+        }
+
+
+def _spread(env: Any, symbol: Any, place: int, count: int) -> int:
+    bounds = env.var_to_range[symbol]
+    low = int(bounds.lower) if bounds.lower.is_Integer else 0
+    high = int(bounds.upper) if bounds.upper.is_Integer else low + 2 * FIRST_GUESS
+    return low + (high - low) * (place + 1) // (count + 1)
+
+
+def _neighbours(env: Any, values: dict[Any, int]) -> Iterator[dict[Any, int]]:
+    """The same numbers but for one, which is next to its guess."""
+    for symbol, number in values.items():
+        if symbol not in env.backed_var_to_val:
+            for other in (number - 1, number + 1):
+                if _within(env, symbol, other) == other:
+                    yield {**values, symbol: other}
 
 
 def usually(env: Any, condition: Any) -> bool | None:
@@ -57,6 +109,8 @@ def usually(env: Any, condition: Any) -> bool | None:
     from torch.utils._sympy.functions import Max
 
     extents = sorted((part for part in condition.atoms(Max) if sympy.S.One in part.args), key=str)
+    if (size := _difference(env, condition)) is not None:
+        extents.append(size)
     picks = [sympy.Dummy(f"extent{i}", integer=True, positive=True) for i in range(len(extents))]
     condition = condition.xreplace(dict(zip(extents, picks, strict=True)))
     symbols = sorted(condition.free_symbols, key=str)
@@ -65,6 +119,19 @@ def usually(env: Any, condition: Any) -> bool | None:
         result = condition.xreplace({symbol: sympy.Integer(pick(env, symbol, i)) for i, symbol in enumerate(symbols)})
         found.add(result if isinstance(result, bool) else {sympy.true: True, sympy.false: False}.get(result))
     return found.pop() if len(found) == 1 else None
+
+
+def _difference(env: Any, condition: Any) -> Any:
+    """The size of a slice, such as `u1 - u0`, that a condition compares with a number: a number of its own."""
+    import sympy  # heavy
+
+    if not condition.is_Relational or not condition.rhs.is_Integer or not condition.lhs.is_Add:
+        return None
+    size = condition.lhs
+    minus = any(term.as_coeff_Mul()[0].is_negative for term in size.args if not term.is_Integer)
+    if not minus or not size.free_symbols.isdisjoint(env.backed_var_to_val):
+        return None
+    return size if env._maybe_evaluate_static(sympy.Ge(size, 0)) == sympy.true else None
 
 
 def _within(env: Any, symbol: Any, number: int) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from stator.shapes.scalar import TracedInt
 from stator.shapes.symbols import NotKnown, Symbols
 from stator.tensors.meta import Meta
 from stator.tensors.modes import State
@@ -56,6 +57,8 @@ COUNTING: dict[Any, Callable[..., tuple[Meta, torch.dtype, Layout]]] = {
 }
 
 
+_SELECTING = frozenset({torch.masked_select, torch.Tensor.masked_select})
+
 # Functions that give the same one vector per dimension.
 _APART = frozenset({torch.where, torch.nonzero, torch.Tensor.nonzero})
 
@@ -91,6 +94,40 @@ def plan(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], symbols: Symb
         size, stride = layout(count)
         meta = interned(size, stride, 0, (dtype, CPU, grad, not grad, False, False, False), symbols)
     return Plan(New(meta), meta, (), (), True, False, {symbol: _place()})
+
+
+_COMPARISONS = frozenset({operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge})
+
+
+class Counts:
+    """How many rows masks gave: `x[mask]` and `y[mask]` have as many, which is assumed, and checked as all that is."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Any] = {}
+
+    def note(self, func: Any, args: tuple[Any, ...], made: Any, writes: int) -> None:
+        """A call has counted; `writes`: how many the graph has done by now."""
+        first = made[0] if type(made) is tuple and made else made
+        count = first._meta.size[0] if type(first) is TracedTensor and first._meta.size else None
+        if type(count) is not TracedInt or not count.symbols.is_unbacked(count):
+            return
+        mask = args[-1]
+        if func in _SELECTING and tuple(args[0]._meta.size) != tuple(mask._meta.size):
+            return
+        known = self._known.setdefault(_key(mask, writes), count)
+        if known is not count:
+            count.symbols.suppose(operator.eq, count, known)
+
+    def release(self) -> None:
+        self._known.clear()
+
+
+def _key(mask: TracedTensor, writes: int) -> Any:
+    """A mask as it is now; the same comparison made twice gives the same one as long as nothing is written."""
+    node = mask._node
+    if node.op == "call_function" and node.target in _COMPARISONS and not node.kwargs:
+        return node.target, node.args, writes
+    return node, len(mask._storage.writes)
 
 
 def _apart(rank: int, symbol: Any, count: Any, symbols: Symbols) -> Plan:

@@ -183,7 +183,7 @@ def _one_hot(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if whole and type(count) is int and count == -1 and recorder.follow() is not None:
         count = number_of(recorder, recorder.call(torch.max, (tensor,))) + 1
         args, kwargs = (tensor, count), {}
-    other = traceable(one_hot, args, kwargs) if recorder.traces and recorder.follows_data else None
+    other = traceable(one_hot, args, kwargs) if recorder.traces else None
     target = target_of(one_hot if other is None else other)
     assert target is not None
     return recorder.record(target, args, kwargs)

@@ -111,8 +111,8 @@ def _is_hinted(tensor: torch.Tensor) -> bool:
 
 
 def _example(mode: FakeTensorMode, tensor: torch.Tensor) -> FakeTensor:
-    """A tensor of guessed sizes."""
-    numbers = [guessed(number) for number in (*tensor.shape, *tensor.stride())]
+    """A tensor of guessed sizes; guesses need not go together, so a difference may be negative."""
+    numbers = [abs(guessed(number)) for number in (*tensor.shape, *tensor.stride())]
     sizes, strides = numbers[: tensor.dim()], numbers[tensor.dim() :]
     with torch.no_grad():
         plain = torch.empty_strided(sizes, strides, dtype=tensor.dtype, device="meta")

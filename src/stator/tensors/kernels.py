@@ -25,7 +25,9 @@ def try_kernel(func: Any, args: Any, kwargs: Any, made: Any) -> None:
         return
     sizes = [[guessed(size) for size in tensor.shape] for tensor in (*tensors, *_tensors((made,)))]
     plain = all(tensor.device.type == "cpu" and tensor.layout is torch.strided for tensor in tensors)
-    if not plain or sum(torch.Size(size).numel() for size in sizes) > MOST:
+    if not plain or any(number < 0 for size in sizes for number in size):  # guesses need not go together
+        return
+    if sum(torch.Size(size).numel() for size in sizes) > MOST:
         return
     real = {id(tensor): torch.zeros(size, dtype=tensor.dtype) for tensor, size in zip(tensors, sizes, strict=False)}
     with torch._C._DisablePythonDispatcher():

@@ -19,7 +19,7 @@ from stator.shapes.polynomial import Polynomial
 from stator.shapes.scalar import TracedBool, number
 from stator.shapes.scalar_forms import takes_floats, tensorised, with_tensor
 from stator.shapes.symbols import Symbols
-from stator.tensors import attributes, counting, data, default_type, finish, indexing, inputs, randomness
+from stator.tensors import attributes, counting, data, default_type, finish, indexing, inputs, int_numbers, randomness
 from stator.tensors import data_dependent as data_dependent  # registers its rows
 from stator.tensors import gradients as gradients
 from stator.tensors import normalising as normalising
@@ -169,6 +169,7 @@ class Recorder:
         self.before_call: Callable[[], None] = lambda: None
         self.symbolic_mode: WatchingMode | None = None
         self.numbers = NumberNodes(self)
+        self.counts, self.writes = counting.Counts(), 0
         self.scalars = Scalars()
         self.evaluated: dict[Any, Any] = {}  # by source and operands: what Python calculates in the graph
         self.follows_data = False  # some symbols are numbers that only data tells
@@ -353,6 +354,8 @@ class Recorder:
             args = as_dtypes(target.func, args)
         if kwargs and not CLASSES.isdisjoint(map(type, kwargs.values())):
             kwargs = dict(zip(kwargs, as_dtypes(target.func, kwargs.values()), strict=True))
+        if target.func in int_numbers.CALLS and self.symbols is not None:
+            args, kwargs = int_numbers.as_numbers(self, target.func, args, kwargs or {})
         form = None
         if self.has_floats or (self.traces and target.func in FUSED):
             form = tensorised(target.func, args, kwargs or {}, self.traces, target.handler is None)
@@ -469,6 +472,8 @@ class Recorder:
             self.scalars.note(target.func, args, made)
         elif target.func in DIVISIONS and type(made) is TracedTensor:
             self.scalars.divide(args, kwargs, made)
+        elif self.follows_data and counting.counts(target.func, args, kwargs):
+            self.counts.note(target.func, args, made, self.writes)
         return made
 
     def _plan(
@@ -557,6 +562,7 @@ class Recorder:
             for index in plan.mutated:
                 tensors[index]._storage.mutated = True
                 tensors[index]._storage.writes.append(node)
+                self.writes += 1
                 self.readings.writers.add(node)
         if plan.single is not None:
             node.meta.value = plan.result
@@ -711,6 +717,7 @@ class Recorder:
         """Drops the recorder's own references to traced tensors."""
         self._inputs.release()
         self.scalars.release()
+        self.counts.release()
         self.evaluated.clear()
         self.constants.clear()
         self.numbers.read.clear()

@@ -5,6 +5,7 @@ On real tensors each is torch's own function.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -40,6 +41,16 @@ def pad_sequence(
     return torch.stack(rows, 0 if batch_first else 1)
 
 
+def linspace(start: float, end: float, steps: Any, **options: Any) -> torch.Tensor:
+    """Torch takes a constant number of steps only. Counted from both ends, as torch does."""
+    if type(steps) is int:
+        return torch.linspace(start, end, steps, **options)
+    dtype = options.get("dtype") or torch.get_default_dtype()
+    place = torch.arange(steps, dtype=dtype, device=options.get("device"))
+    step = torch.scalar_tensor((end - start) / torch.sym_max(steps - 1, 1), dtype=dtype, device=place.device)
+    return torch.where(place < steps // 2, start + place * step, end - (steps - 1 - place) * step)
+
+
 def repeat_interleave(tensor: torch.Tensor, repeats: int, dim: int) -> torch.Tensor:
     """Of one head, for instance: Inductor cannot choose a layout for what torch makes of it."""
     return torch.repeat_interleave(tensor, repeats, dim) if is_read(tensor) else torch.cat([tensor] * repeats, dim)
@@ -51,6 +62,15 @@ def take_along_dim(input: torch.Tensor, indices: torch.Tensor, dim: int) -> torc
         return torch.take_along_dim(input, indices, dim)
     tensor, places = along(input, indices, dim % input.dim())
     return tensor.gather(dim, torch.where(places < 0, places + tensor.shape[dim], places))
+
+
+def cdist(
+    x1: torch.Tensor, x2: torch.Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
+) -> torch.Tensor:
+    """Torch asks for more than 25 rows before it multiplies matrices instead of taking differences."""
+    if not is_read((x1, x2)) and compute_mode == "use_mm_for_euclid_dist_if_necessary":
+        compute_mode = "donot_use_mm_for_euclid_dist"
+    return torch.cdist(x1, x2, p, compute_mode)
 
 
 def _repeats_one(tensor: Any = None, repeats: Any = None, dim: Any = None, **rest: Any) -> bool:
@@ -76,19 +96,38 @@ def _is_symbolic_along(input: Any = None, indices: Any = None, dim: Any = None, 
     return is_along(input, indices, dim) and type(input._meta.size[dim]) is TracedInt
 
 
+def _is_symbolic_line(start: Any = None, end: Any = None, steps: Any = None, dtype: Any = None, **rest: Any) -> bool:
+    plain = {type(start), type(end)} <= {int, float} and rest.keys() <= {"device"}
+    return plain and type(steps) is TracedInt and (dtype is None or dtype.is_floating_point)
+
+
+_CONDITIONS: dict[Any, Callable[..., bool]] = {
+    one_hot: lambda *args, **kwargs: TracedInt in map(type, (*args, *kwargs.values())) or _hold_data(args, kwargs),
+    linspace: _is_symbolic_line,
+    take_along_dim: _is_symbolic_along,
+    repeat_interleave: lambda *args, **kwargs: _hold_data(args, kwargs) and _repeats_one(*args, **kwargs),
+}
+
+
+def _hold_data(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return any(map(_holds_data, args)) or any(map(_holds_data, kwargs.values()))
+
+
 def traceable(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a graph that is traced calls instead of a function; None: the function itself."""
     found = TRACEABLE.get(func)
-    if found is take_along_dim:
-        return found if _is_symbolic_along(*args, **kwargs) else None
-    if found is None or not (any(map(_holds_data, args)) or any(map(_holds_data, kwargs.values()))):
+    if found is None:
         return None
-    return None if found is repeat_interleave and not _repeats_one(*args, **kwargs) else found
+    condition = _CONDITIONS.get(found)
+    return found if (condition(*args, **kwargs) if condition else _hold_data(args, kwargs)) else None
 
 
-TRACEABLE: dict[Any, Any] = {F.one_hot: one_hot, torch._C._nn.pad_sequence: pad_sequence}
+TRACEABLE: dict[Any, Any] = {
+    F.one_hot: one_hot, torch._C._nn.pad_sequence: pad_sequence, torch.linspace: linspace,
+}  # fmt: skip
 for _func, _form in TRACEABLE.items():
     FORMS[_form] = FORMS[_func]
 TRACEABLE |= dict.fromkeys((torch.repeat_interleave, torch.Tensor.repeat_interleave), repeat_interleave)
 TRACEABLE |= dict.fromkeys((torch.take_along_dim, torch.Tensor.take_along_dim), take_along_dim)
+TRACEABLE[torch.cdist] = cdist
 FORMS[take_along_dim] = FORMS[torch.take_along_dim]
