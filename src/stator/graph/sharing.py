@@ -6,7 +6,7 @@ same state of torch. Graphs with symbolic sizes are not shared: their backend ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -42,12 +42,14 @@ class Unique(Exception):
 class Key:
     """What tells a graph from others."""
 
-    def __init__(self, graph: fx.Graph, inputs: Iterable[Any], place: Place, way: Any) -> None:
+    def __init__(self, graph: fx.Graph, inputs: Sequence[Any], place: Place, way: Any) -> None:
         self.kept: list[Any] = []
         self._numbers: dict[fx.Node, int] = {}
         self._place = place
         memory: dict[int, int] = {}
         kinds = tuple(self._input(value, memory) for value in inputs)
+        if len(memory) < sum(kind is not int for kind in kinds):
+            kinds += tuple(value.storage_offset() for value in inputs if type(value) is not int)
         self.value = (way, kinds, tuple(self._node(node) for node in graph.nodes), snapshot()[:-1])
 
     def _input(self, value: Any, memory: dict[int, int]) -> Any:
@@ -66,7 +68,7 @@ class Key:
         )
         marks = tuple(sorted(name for name in vars(value) if name.startswith("_dynamo")))
         dims = tuple(value.shape), value.stride()
-        return type(value), value.dtype, value.device, dims, bits, marks, sharing, value.storage_offset()
+        return type(value), value.dtype, value.device, dims, bits, marks, sharing
 
     def _node(self, node: fx.Node) -> Any:
         if node.op not in _OPERATIONS or not _ON_DEMAND.issuperset(dict.keys(node.meta)):
@@ -102,7 +104,7 @@ class Key:
         return id(value), object
 
 
-def key_of(graph: fx.Graph, inputs: Iterable[Any], place: Place, way: Any) -> Key | None:
+def key_of(graph: fx.Graph, inputs: Sequence[Any], place: Place, way: Any) -> Key | None:
     """`way`: how it is compiled. None: it cannot be shared."""
     try:
         return Key(graph, inputs, place, way)

@@ -199,6 +199,8 @@ class Capture:
             if not returned:  # the program raised: it does so again, by itself
                 events.emit("skip", code=self.call.code, reason=f"{type(result).__name__} came out of the function")
                 return self.eager()
+            if going_on is not None:
+                going_on.look(result)
             made = self.assemble(result, going_on)
         finally:
             try:

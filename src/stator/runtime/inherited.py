@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from types import CellType, ModuleType
+from typing import TYPE_CHECKING, Any
 
+import torch
+
+from stator._frames import cell_get, instance_dict, is_heap_type
 from stator.code.decode import units
 from stator.guards import path as paths
 from stator.guards.path import Path
 from stator.runtime.continuation import Break
 from stator.runtime.learned import Lesson
 from stator.runtime.unrolling import Loops
+from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
 from stator.tensors.traced import TracedTensor
 from stator.world.lazy import Lazy
+from stator.world.rewritten import KINDS, changes
 
-NUMBERS = frozenset({"size", "int"})
+if TYPE_CHECKING:
+    from stator.world.world import World
+
+NUMBERS = frozenset({"size", "int", "float"})
+MOST_STEPS = 2  # from a value that is carried over to the numbers in it
+NUMBER_TYPES: dict[type, type] = {int: int, TracedInt: int, float: float, TracedFloat: float}
+TENSORS = frozenset({torch.Tensor, torch.nn.Parameter, TracedTensor})
+SYMBOLIC = frozenset({TracedTensor, TracedInt, TracedFloat})
 
 
 def lessons(at: Break, results: int, known: Iterable[Lesson], loops: Loops) -> set[Lesson]:
-    """Sizes and ints among the values carried over a break that are symbols; the results come before these.
+    """Sizes and numbers among the values carried over a break that are symbols; the results come before these.
 
     An int that a loop gives will be another one the next time, and so will a variable that says whether to go round.
     `known` is what the capture itself was told, also of values that it passes on without a look.
@@ -44,16 +57,87 @@ def lessons(at: Break, results: int, known: Iterable[Lesson], loops: Loops) -> s
     return found
 
 
-def _lessons(value: Any, path: Path) -> Iterator[Lesson]:
+def written(at: Break, results: int, world: World) -> Iterator[Lesson]:
+    """The same for what the program has put into attributes, items and cells that were there before."""
+    places = {path: paths.arg(number + results) for number, path in _carried(at, world)}
+    for path, _, now in changes(world):
+        if type(now) in SYMBOLIC and (place := _rebased(path, places)) is not None:
+            yield from _lessons(now, place)
+
+
+def counted(at: Break, results: int, before: Sequence[Any], world: World) -> Iterator[Lesson]:
+    """Constants of a capture that ends where it began, one round of a loop later: what is another number by then."""
+    for number, now in enumerate(at.values):
+        yield from _differences(before[number + results], now, paths.arg(number + results))
+    for path, old, now in changes(world):
+        yield from _differences(old, now, path)
+
+
+def _differences(old: Any, now: Any, path: Path) -> Iterator[Lesson]:
+    kind = NUMBER_TYPES.get(type(now))
+    if kind is not None and type(old) is kind and (type(now) is not kind or old != now):
+        yield path, KINDS[kind], 0
+    elif type(now) is TracedTensor and type(old) in TENSORS:
+        before, sizes = old._meta.size if type(old) is TracedTensor else old.shape, now._meta.size
+        if len(before) == len(sizes):
+            pairs = enumerate(zip(before, sizes, strict=True))
+            yield from (
+                (path, "size", dim) for dim, pair in pairs if set(map(type, pair)) == {int} and len({*pair}) > 1
+            )
+
+
+def _carried(at: Break, world: World) -> Iterator[tuple[int, Path]]:
+    """Numbers of the outside values carried over a break, and where this capture has them from."""
+    for number, value in enumerate(at.values):
+        if type(value) is Lazy:
+            yield number, value.path
+        elif (record := world.records.get(id(value))) is not None:
+            yield number, record.path
+        elif (cell := world.cells.get(id(value))) is not None:
+            yield number, cell[1]
+
+
+def _rebased(path: Path, places: dict[Path, Path]) -> Path | None:
+    """The way to the same place from what is carried over a break; None if there is none."""
+    steps: list[Path] = []
+    at: Path | None = path
+    while at is not None and at not in places:
+        steps.append(at)
+        at = at.parent
+    if at is None:
+        return path if steps[-1].accessor is paths.CONST else None
+    found = places[at]
+    for step in reversed(steps):
+        found = found.child(step.accessor, step.key)
+    return found
+
+
+def _lessons(value: Any, path: Path, depth: int = MOST_STEPS) -> Iterator[Lesson]:
     kind = type(value)
     if kind is TracedTensor:
         yield from ((path, "size", dim) for dim, size in enumerate(value._meta.size) if _varies(size))
-    elif kind is TracedInt and _varies(value):
-        yield path, "int", 0
-    elif kind is tuple or kind is list:
-        for i, item in enumerate(value):
-            if type(item) is TracedTensor or type(item) is TracedInt:
-                yield from _lessons(item, path.item(i))
+    elif kind is TracedInt:
+        if _varies(value):
+            yield path, "int", 0
+    elif kind is TracedFloat:
+        yield path, "float", 0
+    elif depth:
+        for part, place in _parts(value, path):
+            yield from _lessons(part, place, depth - 1)
+
+
+def _parts(value: Any, path: Path) -> Iterator[tuple[Any, Path]]:
+    """What lies in a container, a cell or an instance."""
+    kind = type(value)
+    if kind is tuple or kind is list:
+        yield from ((item, path.item(i)) for i, item in enumerate(value))
+    elif kind is CellType:
+        yield cell_get(value), path.cell()
+    elif kind is dict:
+        yield from ((item, path.entry(key)) for key, item in value.items() if type(key) is str)
+    elif is_heap_type(kind) and not issubclass(kind, (type, ModuleType)):
+        fields = instance_dict(value) or {}
+        yield from ((item, path.attr(name)) for name, item in fields.items() if type(name) is str)
 
 
 def _varies(number: Any) -> bool:
