@@ -9,7 +9,7 @@ import torch
 
 from stator.graph.backends import BACKENDS, compile_graph, traces
 from stator.graph.index_ranges import looking_first
-from stator.graph.module import eager_callable, only_reads, operation_names
+from stator.graph.module import eager_callable, only_reads, only_searches, operation_names
 from stator.graph.overlap import guarded
 from stator.graph.prologue import assertions_of, checked, checks_of, undone, written_before_checks
 from stator.graph.restore import keeping_grad_mode
@@ -91,6 +91,8 @@ class GraphMaker:
         """What the backend makes of the graph, or made of the same one before."""
         options, name, operations, backend = self.options, self.name, self.operations, self.backend
         if only_reads(module) and (stops or all(id(one) in self.host.float_inputs for one in originals)):
+            return eager_callable(module)
+        if self.host.fills_cache or (stops and only_searches(module)):
             return eager_callable(module)
         key = None
         if self.graphs is not None and not any(map(is_symbolic, examples)):
