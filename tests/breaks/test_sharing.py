@@ -259,3 +259,33 @@ def test_a_search_alone_is_not_compiled() -> None:
         return found
 
     assert graphs(lambda: program, CALLS[:2]) == (1, [1, 1])
+
+
+def by_number(x: Any) -> Any:
+    found = {}
+    for i in range(4):
+        y = x + i
+        stator.graph_break()
+        found[i] = y * 2
+    return found
+
+
+def test_the_same_is_known_of_symbols() -> None:
+    made, _ = graphs(lambda: by_number, CALLS[:2])
+    assert made == 3  # the key is another one in each round, the graph is not
+
+
+def test_a_backend_that_decides_something_of_symbols_keeps_its_graph() -> None:
+    made = 0
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        nonlocal made
+        made += 1
+        few = [bool(value < 3) for value in inputs if type(value) is torch.SymInt]
+        assert len(few) < 2
+        return graph.forward
+
+    compiled = stator.compile(by_number, backend=backend)
+    for (x,) in CALLS[:2]:
+        assert repr(compiled(x)) == repr(by_number(x))
+    assert made > 3

@@ -95,8 +95,9 @@ class GraphMaker:
         if self.host.fills_cache or (stops and only_searches(module)):
             return eager_callable(module)
         key = None
-        if self.graphs is not None and not any(map(is_symbolic, examples)):
-            key = key_of(module.graph, originals, origin_of_location, (options.dynamic, backend is options.backend))
+        if self.graphs is not None:
+            way = options.dynamic, backend is options.backend
+            key = key_of(module.graph, originals, examples, origin_of_location, way)
         known = self.graphs.get(key.value) if self.graphs is not None and key is not None else None
         events.emit(
             "graph" if known is None else "shared",
@@ -117,7 +118,7 @@ class GraphMaker:
             dynamic=options.dynamic,
             fake_mode=mode,
         )
-        if self.graphs is not None and key is not None:
+        if self.graphs is not None and key is not None and key.is_undecided():
             self.shared = self.graphs[key.value] = SharedGraph(function, key.kept)
         return function
 
@@ -147,8 +148,3 @@ class GraphMaker:
         writers, homes = recorder.readings.writers, recorder.readings.homes
         checks = None if changes else checks_of(module, writers, recorder.kept - assertions, homes)
         return undone(function, written) if checks is None else checked(function, checks)
-
-
-def is_symbolic(example: Any) -> bool:
-    """Whether a backend may decide something about this input that is not known yet."""
-    return type(example) is torch.SymInt or bool(getattr(example, "_has_symbolic_sizes_strides", False))
