@@ -25,13 +25,12 @@ if TYPE_CHECKING:
     from stator.world.world import World
 
 NUMBERS = frozenset({"size", "int", "float"})
-MOST_STEPS = 2  # from a value that is carried over to the numbers in it
 NUMBER_TYPES: dict[type, type] = {int: int, TracedInt: int, float: float, TracedFloat: float}
 TENSORS = frozenset({torch.Tensor, torch.nn.Parameter, TracedTensor})
 SYMBOLIC = frozenset({TracedTensor, TracedInt, TracedFloat})
 
 
-def lessons(at: Break, results: int, known: Iterable[Lesson], loops: Loops) -> set[Lesson]:
+def lessons(at: Break, results: int, known: Iterable[Lesson], loops: Loops, world: World) -> set[Lesson]:
     """Sizes and numbers among the values carried over a break that are symbols; the results come before these.
 
     An int that a loop gives will be another one the next time, and so will a variable that says whether to go round.
@@ -54,6 +53,10 @@ def lessons(at: Break, results: int, known: Iterable[Lesson], loops: Loops) -> s
             )
         else:
             found.update(_lessons(value, path))
+            if type(value) not in SYMBOLIC and id(value) not in world.records and id(value) not in world.cells:
+                for part, place in _parts(value, path):
+                    found.update(_lessons(part, place))
+    found.update(written(at, results, world))
     return found
 
 
@@ -112,26 +115,24 @@ def _rebased(path: Path, places: dict[Path, Path]) -> Path | None:
     return found
 
 
-def _lessons(value: Any, path: Path, depth: int = MOST_STEPS) -> Iterator[Lesson]:
+def _lessons(value: Any, path: Path) -> Iterator[Lesson]:
     kind = type(value)
     if kind is TracedTensor:
         yield from ((path, "size", dim) for dim, size in enumerate(value._meta.size) if _varies(size))
-    elif kind is TracedInt:
-        if _varies(value):
-            yield path, "int", 0
+    elif kind is TracedInt and _varies(value):
+        yield path, "int", 0
     elif kind is TracedFloat:
         yield path, "float", 0
-    elif depth:
-        for part, place in _parts(value, path):
-            yield from _lessons(part, place, depth - 1)
+    elif kind is tuple or kind is list:
+        for i, item in enumerate(value):
+            if type(item) in SYMBOLIC:
+                yield from _lessons(item, path.item(i))
 
 
 def _parts(value: Any, path: Path) -> Iterator[tuple[Any, Path]]:
-    """What lies in a container, a cell or an instance."""
+    """What lies in a cell, a dict or an instance that the program made."""
     kind = type(value)
-    if kind is tuple or kind is list:
-        yield from ((item, path.item(i)) for i, item in enumerate(value))
-    elif kind is CellType:
+    if kind is CellType:
         yield cell_get(value), path.cell()
     elif kind is dict:
         yield from ((item, path.entry(key)) for key, item in value.items() if type(key) is str)

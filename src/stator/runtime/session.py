@@ -371,8 +371,7 @@ class Cache:
         ways = found.ways()
         made = {}
         for edge, (key, make) in ways.items():  # the key begins with the number of results
-            told = inherited.lessons(found, key[0], self.learned.lessons, self.session.loops)
-            told.update(inherited.written(found, key[0], capture.host))
+            told = inherited.lessons(found, key[0], self.learned.lessons, self.session.loops, capture.host)
             made[edge] = self.session.continuation(key, make, told)
         return tuple(made.get(edge) for edge in range(max(made, default=-1) + 1))
 
