@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +157,22 @@ def test_a_strict_zip_complains_behind_breaks() -> None:
         return found
 
     check(program, vary=CALLS[:2], fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+def averaged(x: Any) -> Any:
+    return x * statistics.mean([(x * i).sum().item() for i in range(3)])
+
+
+def measured(x: Any) -> Any:
+    return x * length_of(x + 1)
+
+
+@stator.disable
+def length_of(x: Any) -> float:
+    return float(x.norm())
+
+
+@pytest.mark.parametrize("program", [averaged, measured])
+def test_floats_that_a_call_gives_vary_at_once(program: Any) -> None:
+    made, _ = graphs(lambda: program, CALLS[:4])
+    assert made == 2

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 NUMBERS = frozenset({"size", "int", "float"})
 NUMBER_TYPES: dict[type, type] = {int: int, TracedInt: int, float: float, TracedFloat: float}
+CALLS = frozenset({"CALL", "CALL_FUNCTION_EX"})
 TENSORS = frozenset({torch.Tensor, torch.nn.Parameter, TracedTensor})
 SYMBOLIC = frozenset({TracedTensor, TracedInt, TracedFloat})
 
@@ -33,7 +34,8 @@ SYMBOLIC = frozenset({TracedTensor, TracedInt, TracedFloat})
 def lessons(at: Break, results: int, known: Iterable[Lesson], loops: Loops, world: World) -> set[Lesson]:
     """Sizes and numbers among the values carried over a break that are symbols; the results come before these.
 
-    An int that a loop gives will be another one the next time, and so will a variable that says whether to go round.
+    An int that a loop gives will be another one the next time, and so will a variable that says whether to go round,
+    and what a call makes of symbols.
     `known` is what the capture itself was told, also of values that it passes on without a look.
     """
     inner, item = at.frames[-1], paths.arg(0)
@@ -45,6 +47,8 @@ def lessons(at: Break, results: int, known: Iterable[Lesson], loops: Loops, worl
         compared = [at.values[number] for number in inner.operands if type(at.values[number]) is int]
         same = (number for number in inner.slot_values if any(at.values[number] is value for value in compared))
         found = {(paths.arg(number + results), "int", 0) for number in same}
+    elif name in CALLS and results == 1:
+        found = set(_results(at.values[number] for number in inner.operands if number >= 0))
     for number, value in enumerate(at.values):
         path = paths.arg(number + results)
         if type(value) is Lazy:
@@ -58,6 +62,16 @@ def lessons(at: Break, results: int, known: Iterable[Lesson], loops: Loops, worl
                     found.update(_lessons(part, place))
     found.update(written(at, results, world))
     return found
+
+
+def _results(operands: Iterable[Any]) -> Iterator[Lesson]:
+    """What is made of tensors may be a float, which varies then; of numbers that vary, any number."""
+    for operand in operands:
+        parts = operand if type(operand) in (list, tuple) else (operand,)
+        if any(type(part) in SYMBOLIC for part in parts):
+            yield paths.arg(0), "float", 0
+        if any(type(part) is TracedInt or type(part) is TracedFloat for part in parts):
+            yield paths.arg(0), "int", 0
 
 
 def written(at: Break, results: int, world: World) -> Iterator[Lesson]:
