@@ -282,7 +282,19 @@ transpose(PyObject *windows)
     return rows;
 }
 
-/* zip without strict=True. */
+/* Whether all windows of a tuple have the same length. */
+static bool
+equally_long(PyObject *windows)
+{
+    for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(windows); i++) {
+        if (PyTuple_GET_SIZE(PyTuple_GET_ITEM(windows, i)) != PyTuple_GET_SIZE(PyTuple_GET_ITEM(windows, 0))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* zip; with strict=True (a third item of its state) an error where it may raise one. */
 static PyObject *
 read_zip(PyObject *iterator, Py_ssize_t start)
 {
@@ -292,10 +304,6 @@ read_zip(PyObject *iterator, Py_ssize_t start)
     }
     PyObject *below = PyTuple_GET_ITEM(state, 1), *found = NULL;
     PyObject *windows = PyTuple_New(PyTuple_GET_SIZE(below));
-    if (windows != NULL && PyTuple_GET_SIZE(state) > 2) {
-        PyErr_SetString(PyExc_TypeError, "a strict zip");
-        Py_CLEAR(windows);
-    }
     for (Py_ssize_t i = 0; windows != NULL && i < PyTuple_GET_SIZE(below); i++) {
         PyObject *one = window(PyTuple_GET_ITEM(below, i), start);
         if (one == NULL) {
@@ -304,6 +312,10 @@ read_zip(PyObject *iterator, Py_ssize_t start)
         else {
             PyTuple_SET_ITEM(windows, i, one);
         }
+    }
+    if (windows != NULL && PyTuple_GET_SIZE(state) > 2 && !equally_long(windows)) {
+        PyErr_SetString(PyExc_ValueError, "a strict zip of iterators that end apart");
+        Py_CLEAR(windows);
     }
     if (windows != NULL) {
         found = transpose(windows);

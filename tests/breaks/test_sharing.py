@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import random
 import weakref
@@ -233,3 +234,58 @@ def test_numbers_of_a_list_need_no_graph() -> None:
 
     made, ran = graphs(lambda: program, [(torch.tensor([1.0, -1.0, 2.0]) * k,) for k in (1, 2, 3)])
     assert made == 1 and ran == [1, 1, 1]
+
+
+def test_a_graph_that_fills_a_cache_is_not_compiled() -> None:
+    """The next call finds the table there."""
+
+    def make(room: int | None) -> Any:
+        @functools.lru_cache(room)
+        def table(n: int) -> Any:
+            return torch.arange(float(n)) * 2
+
+        return lambda x, n: x + table(n)
+
+    assert graphs(lambda: make(None), [(torch.ones(4), 4)] * 3) == (1, [0, 1, 1])
+    made, ran = graphs(lambda: make(1), [(torch.ones(n), n) for n in (4, 1, 4, 1)])
+    assert made > 1 and ran[0] == 0 and min(ran[1:]) == 1  # it lets go of one for the other, so they come again
+
+
+def test_a_search_alone_is_not_compiled() -> None:
+    def program(x: Any) -> Any:
+        found = []
+        for value in torch.unique(x):
+            found.append((x == value).sum())
+        return found
+
+    assert graphs(lambda: program, CALLS[:2]) == (1, [1, 1])
+
+
+def by_number(x: Any) -> Any:
+    found = {}
+    for i in range(4):
+        y = x + i
+        stator.graph_break()
+        found[i] = y * 2
+    return found
+
+
+def test_the_same_is_known_of_symbols() -> None:
+    made, _ = graphs(lambda: by_number, CALLS[:2])
+    assert made == 3  # the key is another one in each round, the graph is not
+
+
+def test_a_backend_that_decides_something_of_symbols_keeps_its_graph() -> None:
+    made = 0
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        nonlocal made
+        made += 1
+        few = [bool(value < 3) for value in inputs if type(value) is torch.SymInt]
+        assert len(few) < 2
+        return graph.forward
+
+    compiled = stator.compile(by_number, backend=backend)
+    for (x,) in CALLS[:2]:
+        assert repr(compiled(x)) == repr(by_number(x))
+    assert made > 3

@@ -51,6 +51,7 @@ def rest(obj):
         lambda: enumerate("abcdef", 3),
         lambda: zip("abcdef", [1, 2, 3, 4, 5]),
         lambda: zip("abc", [1, 2, 3, 4, 5]),
+        lambda: zip("abcde", [1, 2, 3, 4, 5], strict=True),
         lambda: enumerate(zip("abcdef", {1: 2, 3: 4, 5: 6, 7: 8})),
         lambda: itertools.count(3),
         lambda: itertools.count(3, 7),
@@ -125,7 +126,6 @@ def test_a_slice_with_contents():
     "make",
     [
         lambda: (x for x in [1, 2, 3]),
-        lambda: zip([1, 2], [3, 4], strict=True),
         lambda: iter([None, 1].pop, None),
         lambda: itertools.tee([1])[0],
     ],

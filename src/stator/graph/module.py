@@ -46,6 +46,20 @@ def only_reads(graph: fx.GraphModule) -> bool:
     return True
 
 
+# Operations whose result is as long as data says: every backend calls the kernel that torch has.
+SEARCHES = frozenset({"nonzero", "argwhere", "unique", "unique_consecutive", "masked_select"})
+
+
+def only_searches(graph: fx.GraphModule) -> bool:
+    """Whether one such operation on inputs is all there is, and what comes of it."""
+    operations = [node for node in graph.graph.nodes if node.op not in ("placeholder", "output")]
+    found = [node for node in operations if node.target is not operator.getitem]
+    if len(found) != 1:
+        return False
+    target = found[0].target
+    return (target if isinstance(target, str) else getattr(target, "__name__", "")) in SEARCHES
+
+
 _HANDLING = frozenset({torch._C._set_grad_enabled, torch.scalar_tensor, operator.getitem})
 
 

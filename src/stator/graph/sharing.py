@@ -1,12 +1,14 @@
 """One compiled graph for captures that come to the same one: another round of a loop, other Python around it.
 
 Two graphs are the same if the same places of the program call the same operations on inputs of the same kind, in the
-same state of torch. Graphs with symbolic sizes are not shared: their backend may still decide something about them.
+same state of torch. Where inputs are symbolic, the same must be known of the symbols, and the backend must not have
+decided anything about them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -42,15 +44,29 @@ class Unique(Exception):
 class Key:
     """What tells a graph from others."""
 
-    def __init__(self, graph: fx.Graph, inputs: Iterable[Any], place: Place, way: Any) -> None:
+    def __init__(self, graph: fx.Graph, inputs: Sequence[Any], examples: Sequence[Any], place: Place, way: Any) -> None:
         self.kept: list[Any] = []
         self._numbers: dict[fx.Node, int] = {}
         self._place = place
         memory: dict[int, int] = {}
-        kinds = tuple(self._input(value, memory) for value in inputs)
-        self.value = (way, kinds, tuple(self._node(node) for node in graph.nodes), snapshot()[:-1])
+        self.symbols = Symbols(examples)
+        known = self.symbols.known()
+        kinds = tuple(self._input(*pair, memory) for pair in zip(inputs, examples, strict=True))
+        tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+        offsets = tuple(value.storage_offset() for value in tensors) if len(memory) < len(tensors) else ()
+        nodes = tuple(self._node(node) for node in graph.nodes)
+        self.value = (way, kinds, offsets, nodes, known, snapshot()[:-1])
 
-    def _input(self, value: Any, memory: dict[int, int]) -> Any:
+    def is_undecided(self) -> bool:
+        """Whether no more is known of the symbols than before the backend had them."""
+        try:
+            return bool(self.symbols.known() == self.value[4])
+        except Unique:
+            return False
+
+    def _input(self, value: Any, example: Any, memory: dict[int, int]) -> Any:
+        if type(example) is torch.SymInt:
+            return int, self.symbols.text(example.node.expr)
         if type(value) is int:
             return int
         if type(value) not in _PLAIN or value.layout is not torch.strided:
@@ -65,8 +81,10 @@ class Key:
             value.is_inference(),
         )
         marks = tuple(sorted(name for name in vars(value) if name.startswith("_dynamo")))
-        dims = tuple(value.shape), value.stride()
-        return type(value), value.dtype, value.device, dims, bits, marks, sharing, value.storage_offset()
+        dims: Any = tuple(value.shape), value.stride()
+        if is_symbolic(example):
+            dims = self.symbols.text((tuple(example.shape), example.stride(), example.storage_offset()))
+        return type(value), value.dtype, value.device, dims, bits, marks, sharing
 
     def _node(self, node: fx.Node) -> Any:
         if node.op not in _OPERATIONS or not _ON_DEMAND.issuperset(dict.keys(node.meta)):
@@ -102,9 +120,50 @@ class Key:
         return id(value), object
 
 
-def key_of(graph: fx.Graph, inputs: Iterable[Any], place: Place, way: Any) -> Key | None:
+def is_symbolic(example: Any) -> bool:
+    """Whether a backend may decide something about this input that is not known yet."""
+    return type(example) is torch.SymInt or bool(getattr(example, "_has_symbolic_sizes_strides", False))
+
+
+class Symbols:
+    """The symbols in inputs, by the order in which they come."""
+
+    def __init__(self, examples: Sequence[Any]) -> None:
+        self.env: Any = None
+        self._names: dict[str, str] = {}
+        self._symbols: set[Any] = set()
+        for example in filter(is_symbolic, examples):
+            numbers = (example,) if type(example) is torch.SymInt else (*example.shape, *example.stride())
+            for number in numbers:
+                if type(number) is torch.SymInt:
+                    self.env = number.node.shape_env
+                    self._meet(number.node.expr)
+
+    def _meet(self, expr: Any) -> None:
+        self._symbols |= expr.free_symbols
+        for symbol in sorted(map(str, expr.free_symbols)):
+            self._names.setdefault(symbol, f"symbol{len(self._names)}")
+
+    def text(self, value: Any) -> str:
+        """What is the same text for other symbols in the same places."""
+        return re.sub(r"\b[A-Za-z]\w*", lambda found: self._names.get(found[0], found[0]), str(value))
+
+    def known(self) -> Any:
+        """What is known of them."""
+        env = self.env
+        if env is None:
+            return None
+        if env.deferred_runtime_asserts or env.num_deferred_runtime_asserts:
+            raise Unique
+        guards = [guard.expr for guard in env.guards if guard.expr.free_symbols & self._symbols]
+        ranges = [(symbol, env.var_to_range.get(symbol)) for symbol in self._symbols]
+        replaced = [(old, new) for old, new in env.replacements.items() if {old, *new.free_symbols} & self._symbols]
+        return tuple(tuple(sorted(map(self.text, facts))) for facts in (guards, ranges, replaced))
+
+
+def key_of(graph: fx.Graph, inputs: Sequence[Any], examples: Sequence[Any], place: Place, way: Any) -> Key | None:
     """`way`: how it is compiled. None: it cannot be shared."""
     try:
-        return Key(graph, inputs, place, way)
+        return Key(graph, inputs, examples, place, way)
     except Unique:
         return None

@@ -132,7 +132,14 @@ def looked_up(host: Any, f: Frame, wrapper: Any, args: tuple[Any, ...], kwargs: 
         host.guards.add(path.part(f"cached{args}", Compatible(look, made)), EQ, True, host.origin())
     else:  # once it is there, the function does not run again
         host.guards.add(inside, IS, MISSING, host.origin())
+        host.fills_cache = host.fills_cache or has_room(wrapper)
     return made
+
+
+def has_room(wrapper: Any) -> bool:
+    """Whether a cache keeps what is put into it, and lets go of nothing else."""
+    kept = wrapper.cache_info()
+    return kept.maxsize is None or kept.currsize < kept.maxsize
 
 
 def state(host: Any) -> list[Any]:

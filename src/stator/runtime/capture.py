@@ -206,6 +206,8 @@ class Capture:
                     reason=f"{type(result).__name__} came out of the function",
                 )
                 return self.eager()
+            if going_on is not None:
+                going_on.look(result)
             made = self.assemble(result, going_on)
         finally:
             try:

@@ -9,7 +9,7 @@ import torch
 
 from stator.graph.backends import BACKENDS, compile_graph, traces
 from stator.graph.index_ranges import looking_first
-from stator.graph.module import eager_callable, only_reads, operation_names
+from stator.graph.module import eager_callable, only_reads, only_searches, operation_names
 from stator.graph.overlap import guarded
 from stator.graph.prologue import assertions_of, checked, checks_of, undone, written_before_checks
 from stator.graph.restore import keeping_grad_mode
@@ -92,9 +92,12 @@ class GraphMaker:
         options, name, operations, backend = self.options, self.name, self.operations, self.backend
         if only_reads(module) and (stops or all(id(one) in self.host.float_inputs for one in originals)):
             return eager_callable(module)
+        if self.host.fills_cache or (stops and only_searches(module)):
+            return eager_callable(module)
         key = None
-        if self.graphs is not None and not any(map(is_symbolic, examples)):
-            key = key_of(module.graph, originals, origin_of_location, (options.dynamic, backend is options.backend))
+        if self.graphs is not None:
+            way = options.dynamic, backend is options.backend
+            key = key_of(module.graph, originals, examples, origin_of_location, way)
         known = self.graphs.get(key.value) if self.graphs is not None and key is not None else None
         events.emit(
             "graph" if known is None else "shared",
@@ -115,7 +118,7 @@ class GraphMaker:
             dynamic=options.dynamic,
             fake_mode=mode,
         )
-        if self.graphs is not None and key is not None:
+        if self.graphs is not None and key is not None and key.is_undecided():
             self.shared = self.graphs[key.value] = SharedGraph(function, key.kept)
         return function
 
@@ -145,8 +148,3 @@ class GraphMaker:
         writers, homes = recorder.readings.writers, recorder.readings.homes
         checks = None if changes else checks_of(module, writers, recorder.kept - assertions, homes)
         return undone(function, written) if checks is None else checked(function, checks)
-
-
-def is_symbolic(example: Any) -> bool:
-    """Whether a backend may decide something about this input that is not known yet."""
-    return type(example) is torch.SymInt or bool(getattr(example, "_has_symbolic_sizes_strides", False))

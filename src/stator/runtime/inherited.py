@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from types import CellType, ModuleType
+from typing import TYPE_CHECKING, Any
 
+import torch
+
+from stator._frames import cell_get, instance_dict, is_heap_type
 from stator.code.decode import units
 from stator.guards import path as paths
 from stator.guards.path import Path
 from stator.runtime.continuation import Break
 from stator.runtime.learned import Lesson
 from stator.runtime.unrolling import Loops
+from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
 from stator.tensors.traced import TracedTensor
 from stator.world.lazy import Lazy
+from stator.world.rewritten import KINDS, changes
 
-NUMBERS = frozenset({"size", "int"})
+if TYPE_CHECKING:
+    from stator.world.world import World
+
+NUMBERS = frozenset({"size", "int", "float"})
+NUMBER_TYPES: dict[type, type] = {int: int, TracedInt: int, float: float, TracedFloat: float}
+CALLS = frozenset({"CALL", "CALL_FUNCTION_EX"})
+TENSORS = frozenset({torch.Tensor, torch.nn.Parameter, TracedTensor})
+SYMBOLIC = frozenset({TracedTensor, TracedInt, TracedFloat})
 
 
-def lessons(at: Break, results: int, known: Iterable[Lesson], loops: Loops) -> set[Lesson]:
-    """Sizes and ints among the values carried over a break that are symbols; the results come before these.
+def lessons(at: Break, results: int, known: Iterable[Lesson], loops: Loops, world: World) -> set[Lesson]:
+    """Sizes and numbers among the values carried over a break that are symbols; the results come before these.
 
-    An int that a loop gives will be another one the next time, and so will a variable that says whether to go round.
+    An int that a loop gives will be another one the next time, and so will a variable that says whether to go round,
+    and what a call makes of symbols.
     `known` is what the capture itself was told, also of values that it passes on without a look.
     """
     inner, item = at.frames[-1], paths.arg(0)
@@ -33,6 +47,8 @@ def lessons(at: Break, results: int, known: Iterable[Lesson], loops: Loops) -> s
         compared = [at.values[number] for number in inner.operands if type(at.values[number]) is int]
         same = (number for number in inner.slot_values if any(at.values[number] is value for value in compared))
         found = {(paths.arg(number + results), "int", 0) for number in same}
+    elif name in CALLS and results == 1:
+        found = set(_results(at.values[number] for number in inner.operands if number >= 0))
     for number, value in enumerate(at.values):
         path = paths.arg(number + results)
         if type(value) is Lazy:
@@ -41,6 +57,75 @@ def lessons(at: Break, results: int, known: Iterable[Lesson], loops: Loops) -> s
             )
         else:
             found.update(_lessons(value, path))
+            if type(value) not in SYMBOLIC and id(value) not in world.records and id(value) not in world.cells:
+                for part, place in _parts(value, path):
+                    found.update(_lessons(part, place))
+    found.update(written(at, results, world))
+    return found
+
+
+def _results(operands: Iterable[Any]) -> Iterator[Lesson]:
+    """What is made of tensors may be a float, which varies then; of numbers that vary, any number."""
+    for operand in operands:
+        parts = operand if type(operand) in (list, tuple) else (operand,)
+        if any(type(part) in SYMBOLIC for part in parts):
+            yield paths.arg(0), "float", 0
+        if any(type(part) is TracedInt or type(part) is TracedFloat for part in parts):
+            yield paths.arg(0), "int", 0
+
+
+def written(at: Break, results: int, world: World) -> Iterator[Lesson]:
+    """The same for what the program has put into attributes, items and cells that were there before."""
+    places = {path: paths.arg(number + results) for number, path in _carried(at, world)}
+    for path, _, now in changes(world):
+        if type(now) in SYMBOLIC and (place := _rebased(path, places)) is not None:
+            yield from _lessons(now, place)
+
+
+def counted(at: Break, results: int, before: Sequence[Any], world: World) -> Iterator[Lesson]:
+    """Constants of a capture that ends where it began, one round of a loop later: what is another number by then."""
+    for number, now in enumerate(at.values):
+        yield from _differences(before[number + results], now, paths.arg(number + results))
+    for path, old, now in changes(world):
+        yield from _differences(old, now, path)
+
+
+def _differences(old: Any, now: Any, path: Path) -> Iterator[Lesson]:
+    kind = NUMBER_TYPES.get(type(now))
+    if kind is not None and type(old) is kind and (type(now) is not kind or old != now):
+        yield path, KINDS[kind], 0
+    elif type(now) is TracedTensor and type(old) in TENSORS:
+        before, sizes = old._meta.size if type(old) is TracedTensor else old.shape, now._meta.size
+        if len(before) == len(sizes):
+            pairs = enumerate(zip(before, sizes, strict=True))
+            yield from (
+                (path, "size", dim) for dim, pair in pairs if set(map(type, pair)) == {int} and len({*pair}) > 1
+            )
+
+
+def _carried(at: Break, world: World) -> Iterator[tuple[int, Path]]:
+    """Numbers of the outside values carried over a break, and where this capture has them from."""
+    for number, value in enumerate(at.values):
+        if type(value) is Lazy:
+            yield number, value.path
+        elif (record := world.records.get(id(value))) is not None:
+            yield number, record.path
+        elif (cell := world.cells.get(id(value))) is not None:
+            yield number, cell[1]
+
+
+def _rebased(path: Path, places: dict[Path, Path]) -> Path | None:
+    """The way to the same place from what is carried over a break; None if there is none."""
+    steps: list[Path] = []
+    at: Path | None = path
+    while at is not None and at not in places:
+        steps.append(at)
+        at = at.parent
+    if at is None:
+        return path if steps[-1].accessor is paths.CONST else None
+    found = places[at]
+    for step in reversed(steps):
+        found = found.child(step.accessor, step.key)
     return found
 
 
@@ -50,10 +135,24 @@ def _lessons(value: Any, path: Path) -> Iterator[Lesson]:
         yield from ((path, "size", dim) for dim, size in enumerate(value._meta.size) if _varies(size))
     elif kind is TracedInt and _varies(value):
         yield path, "int", 0
+    elif kind is TracedFloat:
+        yield path, "float", 0
     elif kind is tuple or kind is list:
         for i, item in enumerate(value):
-            if type(item) is TracedTensor or type(item) is TracedInt:
+            if type(item) in SYMBOLIC:
                 yield from _lessons(item, path.item(i))
+
+
+def _parts(value: Any, path: Path) -> Iterator[tuple[Any, Path]]:
+    """What lies in a cell, a dict or an instance that the program made."""
+    kind = type(value)
+    if kind is CellType:
+        yield cell_get(value), path.cell()
+    elif kind is dict:
+        yield from ((item, path.entry(key)) for key, item in value.items() if type(key) is str)
+    elif is_heap_type(kind) and not issubclass(kind, (type, ModuleType)):
+        fields = instance_dict(value) or {}
+        yield from ((item, path.attr(name)) for name, item in fields.items() if type(name) is str)
 
 
 def _varies(number: Any) -> bool:

@@ -29,6 +29,9 @@ _WORLDLY = frozenset({
     "tarfile", "tempfile", "threading", "tokenize", "urllib", "webbrowser", "zipfile",
 })  # fmt: skip
 
+# Those that take numbers apart: what they keep of one, such as numerators, is another constant each time.
+_EXACT = frozenset({"decimal", "_pydecimal", "fractions", "statistics"})
+
 
 def is_standard(filename: str) -> bool:
     return filename.startswith(_STDLIB) and not filename.startswith(_NOT_STDLIB)
@@ -52,5 +55,5 @@ def is_left_whole(filename: str) -> bool:
     if filename.startswith(_FROZEN):
         return filename.removeprefix(_FROZEN).rstrip(">") in _WORLDLY
     if is_standard(filename):
-        return filename.removeprefix(_STDLIB).partition(os.sep)[0].removesuffix(".py") in _WORLDLY
+        return filename.removeprefix(_STDLIB).partition(os.sep)[0].removesuffix(".py") in _WORLDLY | _EXACT
     return has_no_tensors(filename)

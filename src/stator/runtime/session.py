@@ -8,8 +8,10 @@ import logging
 import sys
 import threading
 import warnings
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import CodeType, FrameType
 from typing import Any
 from weakref import WeakValueDictionary
@@ -44,6 +46,7 @@ UNBROKEN = {"interpreter-watched": True, "long-run": False}  # CPython runs the 
 MOST_TEXTS = 2  # different strings that become constants at one place behind a break
 LAST_ENTRIES = 2  # that do without the checks that failed most
 MOST_WAYS = 4  # entries that pass a call on to other ones, one after the other
+MOST_LATELY = 8  # graphs of entries that were dropped: the next ones, there or behind a break, may need them again
 _log = logging.getLogger(__name__)
 SESSIONS: WeakValueDictionary[int, Session] = WeakValueDictionary()  # by address
 _entry.set_step_runner(_frames.below)
@@ -86,7 +89,6 @@ class Cache:
         self.function = function
         self.compiled = _entry.Compiled(function, self.miss, self.sweep)
         self.entries: list[Entry] = []
-        self.lately: list[SharedGraph] = []  # of entries that were dropped: the next one may need them again
         self.captures = 0  # entries ever made, also those that were dropped
         self.given_up = False  # too many of them: CPython runs what no entry fits
         self.worthwhile = False  # whether there was something to compile
@@ -101,7 +103,6 @@ class Cache:
         """Forget all entries."""
         self.compiled.clear()
         self.entries.clear()
-        self.lately = []
         self.captures = 0
         self.given_up = self.warned = self.worthwhile = False
         self.learned = self.new_learned()
@@ -119,7 +120,7 @@ class Cache:
         if expired:
             self.entries = [entry for entry in self.entries if entry not in expired]
             self.given_up = False
-            self.lately = [entry.graph for entry in expired if entry.graph is not None]
+            self.session.lately.extend(entry.graph for entry in expired if entry.graph is not None)
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Call:
         return Call(self.function, args, kwargs)
@@ -158,9 +159,7 @@ class Cache:
             return found
         if self.given_up and not self.session.options.fullgraph:  # known, and said
             return None
-        made = self.add(call) if not self.captures or self.may_recompile(call) else None
-        self.lately = []
-        return made
+        return self.add(call) if not self.captures or self.may_recompile(call) else None
 
     def fitting(self, call: Call) -> Entry | None:
         """An entry that fits after all: made by another thread meanwhile, or with classes that only look changed."""
@@ -332,7 +331,7 @@ class Cache:
                 break
             again = self.capture(call, place, constants=constants, unbacked=capture.unbacked)
             try:
-                entry = again.entry(GoingOn(self.edges, self.session.below))
+                entry = again.entry(self.going_on(again))
             except Again:
                 raise
             except StatorError as second:
@@ -370,14 +369,30 @@ class Cache:
         entry, failed = self.tried(capture)
         return entry if failed is None else self.until_break(capture, failed)
 
-    def edges(self, found: Break) -> tuple[Any, ...]:
+    def going_on(self, capture: Capture) -> GoingOn:
+        return GoingOn(partial(self.edges, capture), self.session.below, partial(self.look_round, capture))
+
+    def edges(self, capture: Capture, found: Break) -> tuple[Any, ...]:
         """What goes on behind a break, by edge."""
         ways = found.ways()
         made = {}
         for edge, (key, make) in ways.items():  # the key begins with the number of results
-            told = inherited.lessons(found, key[0], self.learned.lessons, self.session.loops)
+            told = inherited.lessons(found, key[0], self.learned.lessons, self.session.loops, capture.host)
             made[edge] = self.session.continuation(key, make, told)
         return tuple(made.get(edge) for edge in range(max(made, default=-1) + 1))
+
+    def look_round(self, capture: Capture, found: Break) -> None:
+        """Where a round of a loop ends: numbers that were constants in it, and are others in the next, are symbols."""
+        if capture.options.dynamic is False:
+            return
+        varies: set[Lesson] = set()
+        for key, _ in found.ways().values():
+            if self.session.continuations.get(key) is self:
+                varies.update(inherited.counted(found, key[0], capture.call.values, capture.host))
+        guarded = {path for path, *_ in capture.guards.rows()} if varies else ()
+        varies = {lesson for lesson in varies - self.learned.lessons if lesson[0] in guarded}
+        if varies:
+            raise Again(None, varies=frozenset(varies))
 
     def start(self, entry: Entry, call: Call) -> Any:
         """First use of an entry: its guards must hold for the call it was made from."""
@@ -450,6 +465,7 @@ class Session(Cache):
         self.busy = False  # somebody captures; only a hint, as interruptions may leave it as it is
         self.continuations: WeakValueDictionary[tuple[Any, ...], ResumedCache] = WeakValueDictionary()
         self.graphs: WeakValueDictionary[Any, SharedGraph] = WeakValueDictionary()  # by what tells them from others
+        self.lately: deque[SharedGraph] = deque(maxlen=MOST_LATELY)
         self.loops = Loops()
         self.below = Below(self.frames_of)
         super().__init__(self, function)
@@ -461,6 +477,7 @@ class Session(Cache):
             super().reset()
             self.continuations.clear()
             self.graphs.clear()
+            self.lately.clear()
             self.loops = Loops()
             self.below.clear()
 

@@ -18,6 +18,7 @@ class GoingOn(NamedTuple):
 
     edges: Any  # Break -> tuple of Compiled or None, by edge
     owner: Any
+    look: Any  # Break -> None, before anything is compiled: Again if the capture is to be another one
 
 
 def tail(emitter: Emitter, found: Any, going_on: GoingOn | None) -> Source:

@@ -51,7 +51,7 @@ class HollowIterator(Hollow):
         start = window_start(self.taken)
         window = self.windows.get(start)
         if window is None:
-            window = self.windows[start] = _entry.upcoming(start, self.obj)
+            window = self.windows[start] = self.upcoming(start)
         path = self.path.upcoming(start)
         at = self.taken - start
         if at == len(window):
@@ -62,6 +62,12 @@ class HollowIterator(Hollow):
         self.guard(PRESENT, None, path.item(at))
         element = Lazy(window[at], path.item(at))
         return element if lazily else element.force(self.world)
+
+    def upcoming(self, start: int) -> tuple[Any, ...]:
+        try:
+            return _entry.upcoming(start, self.obj)
+        except Exception:  # an end that is an error, of a strict zip
+            raise Again(self.path) from None
 
     def fill(self) -> None:
         raise Again(self.path)
