@@ -51,7 +51,7 @@ class HollowIterator(Hollow):
         start = window_start(self.taken)
         window = self.windows.get(start)
         if window is None:
-            window = self.windows[start] = _entry.upcoming(start, self.obj)
+            window = self.windows[start] = self.window(start)
         path = self.path.upcoming(start)
         at = self.taken - start
         if at == len(window):
@@ -62,6 +62,14 @@ class HollowIterator(Hollow):
         self.guard(PRESENT, None, path.item(at))
         element = Lazy(window[at], path.item(at))
         return element if lazily else element.force(self.world)
+
+    def window(self, start: int) -> tuple[Any, ...]:
+        """The elements from here on; what comes later may be of an unknown kind (a chain that goes on with one)."""
+        try:
+            return _entry.upcoming(start, self.obj)
+        except Exception:
+            self.fill()
+            raise
 
     def fill(self) -> None:
         raise Again(self.path)
