@@ -212,3 +212,34 @@ def test_next_to_a_table_that_changes():
     compiled = stator.compile(program, backend="eager", fullgraph=True)
     for n in (4, 6, 8):
         assert compiled(torch.ones(n)).shape == (n // 2, 2)
+
+
+@functools.lru_cache(maxsize=None)
+def rows_of(length, width):
+    if length % width != 0:
+        raise ValueError(f"{length} is no multiple of {width}")
+    return length // width
+
+
+def test_a_cached_function_that_checks_a_size_from_data():
+    """As einops does: a check that fails hands the call to CPython, so it is no effect."""
+
+    def program(x):
+        found = x[x >= 0]
+        return found.view(rows_of(found.shape[0], 3), 3) * 2
+
+    even, odd = torch.arange(-3.0, 9.0), torch.arange(-3.0, 8.0)
+    check(program, vary=[(even,), (even + 3,)], expect_recompiles=0, expect_graphs=1)
+    compiled = stator.compile(program, backend="eager")
+    for x in (even, odd):
+        rows_of.cache_clear()
+        expected = outcome(program, x)
+        rows_of.cache_clear()
+        assert outcome(compiled, x) == expected
+
+
+def outcome(program, x):
+    try:
+        return program(x).tolist()
+    except ValueError as error:
+        return str(error)

@@ -57,6 +57,28 @@ def test_an_attribute_that_counts():
     assert len(compiled.entries()) == 2
 
 
+def test_counters_of_parameters():
+    """As the optimizers of many projects keep them."""
+    weights = [torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(3))]
+    state = collections.defaultdict(dict)
+
+    def program(rate):
+        for weight in weights:
+            own = state[weight]
+            own.setdefault("step", 0)
+            own["step"] += 1
+            weight.data.add_(weight.data, alpha=-rate / (1 - 0.9 ** own["step"]))
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    expected = torch.ones(1)
+    for i in range(1, 7):
+        compiled(0.1)
+        expected = expected.add(expected, alpha=-0.1 / (1 - 0.9**i))
+        assert [own["step"] for own in state.values()] == [i, i]
+        assert all(torch.equal(weight, expected.expand_as(weight)) for weight in weights)
+    assert len(compiled.entries()) <= 3
+
+
 def test_a_closure_that_counts():
     count = 0
 

@@ -1,11 +1,13 @@
 """Iterators of itertools, map and filter that existed before the call: read ahead, advanced after the graph."""
 
 import itertools
+from collections import OrderedDict
 
 import pytest
 import torch
 
 import stator
+from stator.report import events
 
 CALLED = []
 
@@ -111,3 +113,17 @@ def test_an_iterator_below_that_the_program_has_too():
     expected = 2 * next(expected_below) + next(expected_below) + 2 * next(expected_below)
     assert stator.compile(program, backend="eager")(torch.zeros(1)).item() == expected
     assert next(below) == next(expected_below)
+
+
+@pytest.mark.parametrize("later", [{"a": 3.0, "b": 4.0}, OrderedDict(a=3.0, b=4.0)], ids=["dict", "OrderedDict"])
+def test_a_chain_that_goes_on_with_a_view_is_a_break_of_its_own(later):
+    def program(x):
+        chained = itertools.chain([1.0, 2.0], later.values())
+        stator.graph_break()
+        for value in chained:
+            x = x * 2 + value
+        return x
+
+    stator.reset()
+    assert stator.compile(program, backend="eager")(torch.zeros(1)).item() == program(torch.zeros(1)).item()
+    assert {event.break_id for event in events.events("break")} == {"graph-break-requested", "outside-iterator"}

@@ -369,6 +369,14 @@ def is_summary(path: Path) -> bool:
 SUMMARIES = frozenset({"sum", "min", "max", "number"})
 
 
+def is_pairs(path: Path) -> bool:
+    """Whether it is a step to the pairs of a dict whose keys are no constants."""
+    return path.accessor is PART and path.key[0] in PAIRS
+
+
+PAIRS = frozenset({"items()", "list"})
+
+
 def arg(index: int) -> Path:
     """Root: the i-th value of the call, positionals first."""
     found = _ARGS.get(index)

@@ -21,6 +21,7 @@ from stator.native.callers import CALLERS, LruCache, call_python
 from stator.native.standins import pin_identity
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
+from stator.tensors.checks import assert_holds
 from stator.tensors.traced import TracedTensor
 from stator.world.door import CONSTANT_TYPES
 from stator.world.hollow_iterators import HollowIterator
@@ -143,8 +144,9 @@ def has_room(wrapper: Any) -> bool:
 
 
 def state(host: Any) -> list[Any]:
-    """What the program has changed so far."""
-    written: list[Any] = [len(host.effects), len(host.recorder.kept), len(host.class_writes)]
+    """What the program has changed so far; a check of data changes nothing."""
+    kept = sum(node.target is not assert_holds for node in host.recorder.kept)
+    written: list[Any] = [len(host.effects), kept, len(host.class_writes)]
     written += [id(row[3]) for row in host.cells.values() if row[3] is not row[2]]
     written += [(key, tuple(space.changes())) for key, space in host.namespaces.items() if space.touched or space.full]
     for record in {id(record): record for record in host.records.values()}.values():

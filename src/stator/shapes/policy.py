@@ -98,7 +98,7 @@ class Policy:
 
 def is_plain(path: Path) -> bool:
     """Whether a value is of the user's own program."""
-    return all(step.accessor in _PLAIN or paths.is_summary(step) for step in path.chain())
+    return all(step.accessor in _PLAIN or paths.is_summary(step) or paths.is_pairs(step) for step in path.chain())
 
 
 # Steps of the user's own program; others lead to what an importer of stator asked for.

@@ -51,7 +51,7 @@ class HollowIterator(Hollow):
         start = window_start(self.taken)
         window = self.windows.get(start)
         if window is None:
-            window = self.windows[start] = self.upcoming(start)
+            window = self.windows[start] = self.window(start)
         path = self.path.upcoming(start)
         at = self.taken - start
         if at == len(window):
@@ -63,10 +63,11 @@ class HollowIterator(Hollow):
         element = Lazy(window[at], path.item(at))
         return element if lazily else element.force(self.world)
 
-    def upcoming(self, start: int) -> tuple[Any, ...]:
+    def window(self, start: int) -> tuple[Any, ...]:
+        """The elements from here on; there may be no telling: the end of a strict zip, a chain of unknown kinds."""
         try:
             return _entry.upcoming(start, self.obj)
-        except Exception:  # an end that is an error, of a strict zip
+        except Exception:
             raise Again(self.path) from None
 
     def fill(self) -> None:
