@@ -18,7 +18,7 @@ from stator.errors import unsupported
 from stator.guards.check import EQ
 from stator.guards.path import Path
 from stator.guards.relation import SIDE, Operand, Relation
-from stator.shapes import ratios
+from stator.shapes import ratios, roundings
 from stator.shapes.calculations import CONDITION, FLOAT, Kind, literal, source_of
 from stator.shapes.expressions import NoForm, Text, fold
 from stator.shapes.float_conditions import COMPARISONS, Condition, NoCondition
@@ -72,6 +72,7 @@ class Floats:
         self.constants: set[tuple[Path, str, int]] = set()  # floats from outside that were needed as such
         self.conditions: list[tuple[str, Any, Any, bool]] | None = None  # for the entry function to check
         self.whole: Callable[[Any, TracedFloat], Any]  # the int that a function makes of a float from data
+        self.rounded: Callable[[Operand, TracedFloat], Any]  # the symbolic int that is calculated like this
         self.assume: Callable[[Any, TracedFloat], None]  # that a comparison of a float from data with zero holds
         self.refuse: Callable[[], Exception]  # a float that depends on data is needed as a constant
         self.run: Callable[[str, list[Any], Kind], Any]  # what Python makes of source and operands, in the graph
@@ -306,10 +307,12 @@ def stage_after(number: TracedFloat) -> int:
 
 
 def whole(function: Any, number: TracedFloat) -> Any:
-    """The int that a function gives for all floats from one int to the next, guarded by these bounds."""
+    """The int that a function makes of a float: a symbol, or guarded by the ints around it."""
     if number.from_data or _is_read(number):
         return number.floats.whole(function, number)
     made = ratios.whole(function, number)
+    if made is None:
+        made = roundings.rounded(function, number)
     if made is not None:
         return made
     value = number.value

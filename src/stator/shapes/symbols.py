@@ -61,6 +61,7 @@ class Symbols:
         self.env = env
         self.unknowns = Unknowns(env)
         self.sources: dict[Any, Operand] = {}  # by symbol
+        self.calculated: dict[Any, Any] = {}  # by symbol that the entry function calculates: the function and a float
         self.strict: list[Any] = []  # symbols that the user insists on
         self.strides: list[tuple[Operand, Any, Any]] = []  # operand, expression, origin
         self.metas: dict[Any, Any] = {}  # interned metadata, see tensors.meta
@@ -92,6 +93,7 @@ class Symbols:
         self.stack = list
         self.node = no_graph
         self.floats = None
+        self.calculated = {}
 
     # ---- making symbols -------------------------------------------------------------------------
 
@@ -188,12 +190,23 @@ class Symbols:
 
     def integer(self, path: Path, value: int) -> Any:
         """A symbolic int."""
+        return self.traced(self.unknowns.of(self._unspecified(Operand(path, INT), value)))
+
+    def rounded(self, operand: Operand, number: Any) -> Any:
+        """A symbolic int that is calculated of floats, the same one each time."""
+        symbol = next((symbol for symbol, known in self.sources.items() if known == operand), None)
+        if symbol is None:
+            symbol = self._unspecified(operand, number.value)
+            self.calculated[symbol] = number
+        return self.traced(self.unknowns.of(symbol))
+
+    def _unspecified(self, operand: Operand, value: int) -> Any:
+        """A symbol that may be any int."""
         from torch.fx.experimental.symbolic_shapes import DimDynamic  # heavy
 
-        operand = Operand(path, INT)
         symbol = self.env.create_unspecified_symbol(value, Name(operand.describe()), DimDynamic.DYNAMIC)
         self.sources[symbol] = operand
-        return self.traced(self.unknowns.of(symbol))
+        return symbol
 
     def from_data(self, low: int | None = None, high: int | None = None) -> torch.SymInt:
         """An int that only the data of a tensor tells; the caller says which node gives it."""
@@ -518,7 +531,7 @@ class Symbols:
         if self._settled_sources[0] != version:
             kinds = {SIZE: "size", INT: "int", STRIDE: "stride"}
             single = (symbol for symbol, value in self.env.replacements.items() if value.is_Integer)
-            rows = (self.sources[symbol] for symbol in single if symbol in self.sources)
+            rows = (self.sources[s] for s in single if s in self.sources and s not in self.calculated)
             self._settled_sources = version, {(row.path, kinds[row.kind], row.index) for row in rows}
         return self._settled_sources[1]
 
