@@ -468,6 +468,19 @@ class Symbols:
         known = self._answers.get((asked, difference)) is not None or self._implied(asked, difference) is not None
         return known or self.unknowns.hint(difference) is None
 
+    def settled(self, function: Any, a: Any, b: Any) -> bool | None:
+        """Whether a comparison holds in any case or is guarded to, or not; None: it has not been asked."""
+        left, right = number_of(a), number_of(b)
+        known = self.unknowns.known(function, left, right)
+        if known is not None:
+            return known
+        difference = self.unknowns.difference(left, right)
+        asked, opposite = QUESTIONS[function]
+        answer = self._answers.get((asked, difference))
+        if answer is None:
+            answer = self._implied(asked, difference)
+        return None if answer is None else answer is not opposite
+
     def _ask(self, function: Any, difference: Polynomial) -> bool:
         """Lets the env decide how a number compares with zero."""
         asked, opposite = QUESTIONS[function]
