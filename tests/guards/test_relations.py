@@ -12,7 +12,19 @@ import torch
 from stator._entry import RELATION_OPS
 from stator.guards import path as paths
 from stator.guards.guardset import GuardSet
-from stator.guards.relation import FLOAT, INT, NUMBER, REAL_TWINS, ROUNDINGS, SIZE, STRIDE, TWINS, WHOLE, Operand, Relation
+from stator.guards.relation import (
+    FLOAT,
+    INT,
+    NUMBER,
+    REAL_TWINS,
+    ROUNDINGS,
+    SIZE,
+    STRIDE,
+    TWINS,
+    WHOLE,
+    Operand,
+    Relation,
+)
 
 OPS = RELATION_OPS
 

@@ -40,6 +40,11 @@ def is_row_major(meta: Meta) -> bool:
     return meta.stride == row_major(meta.size)
 
 
+def is_known_row_major(meta: Meta) -> bool:
+    """The same where nothing has to be asked, else False."""
+    return all(surely(operator.eq, *pair) for pair in zip(meta.stride, row_major(meta.size), strict=True))
+
+
 def is_surely_row_major(meta: Meta) -> bool:
     """Whether the strides are those of a fresh tensor in any case; nothing is asked of sizes that may be one."""
     step: Any = 1
