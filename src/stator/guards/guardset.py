@@ -125,8 +125,8 @@ class GuardSet:
         emitter.values()
         for nodes, number in apart:
             emitter.distinct(nodes, number)
-        for nodes, relation, number in related:
-            emitter.relation(nodes, relation, number)
+        for found, relation, number in related:
+            emitter.relation(found, relation, number)
         npos, kwnames = self._shape or (-1, ())
         program = emitter.finish(outputs, npos, kwnames, shape_row)
         if any(key is GONE for _, _, key, _ in rows) or any(value is GONE for value in tree.const_values):

@@ -22,10 +22,12 @@ from stator.native.callers import LruCache
 from stator.native.host import Host
 from stator.native.rows import OVERRIDES, STANDINS
 from stator.runtime import unrolling
+from stator.shapes import polynomial
 from stator.shapes.calculations import FLOAT, INT_MATH
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, depends_on_data, whole
 from stator.shapes.guesses import is_next
 from stator.shapes.scalar import INTS, TracedBool, TracedInt, evaluated, from_data
+from stator.shapes.symbols import number_of
 from stator.shapes.texts import TracedText
 from stator.tensors.traced import TracedTensor
 from stator.world.door import IMPORTERS, constant, is_structure
@@ -240,11 +242,10 @@ def range_of(host: Any, f: Frame, args: list[Any]) -> Any:
         return NotImplemented
     distance = stop - start if step > 0 else start - stop
     count = (distance + (abs(step) - 1)) // abs(step) if distance > 0 else 0
-    varies = type(count) is TracedInt
-    rounds = count.decay() if varies else count
+    rounds = count.decay() if type(count) is TracedInt else count
     within = range(start, start + rounds * step, step) if type(start) is int else None
     made = [start + i * step for i in range(rounds)] if within is None else within
-    if varies and host.counts_rounds:
+    if host.counts_rounds and type(polynomial.subtract(number_of(stop), number_of(start))) is not int:
         unrolling.note(host, f, range, args, made, None)
     return made
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any, cast
 
 import torch
@@ -316,33 +316,16 @@ def whole(function: Any, number: TracedFloat) -> Any:
     if made is not None:
         return made
     value = number.value
-    if not abs(value) < _LARGEST or function not in _WITHIN:
+    if not abs(value) < _LARGEST or function not in roundings.WITHIN:
         return function(number.decay())
     made = function(value)
-    for name, bound in _WITHIN[function](made, value):
+    for name, bound in roundings.WITHIN[function](made, value):
         if not getattr(number, f"__{name}__")(float(bound)):
             return function(number.decay())
     return made
 
 
-_LARGEST = 1 << 53  # ints up to here are floats exactly
-
-
-def _towards_zero(made: int, value: float) -> Iterator[tuple[str, int]]:
-    if made <= 0:
-        yield "gt", made - 1
-    if made >= 0:
-        yield "lt", made + 1
-    if made:
-        yield ("ge" if made > 0 else "le"), made
-
-
-# The comparisons that hold for all floats of which a function makes the same int.
-_WITHIN: dict[Any, Callable[[int, float], Iterable[tuple[str, int]]]] = {
-    math.floor: lambda made, value: (("ge", made), ("lt", made + 1)),
-    math.ceil: lambda made, value: (("le", made), ("gt", made - 1)),
-    int: _towards_zero,
-}
+_LARGEST = roundings.LARGEST
 
 
 # ---- operators ------------------------------------------------------------------------------------

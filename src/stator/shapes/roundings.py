@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from stator.guards.relation import ROUNDINGS, WHOLE, Operand
@@ -29,3 +31,20 @@ def rounded(function: Any, number: Any) -> Any:
 
 def _depth(operand: Operand) -> int:
     return 0 if operand.inner is None else 1 + max(map(_depth, operand.inner.operands))
+
+
+def _towards_zero(made: int, value: float) -> Iterator[tuple[str, int]]:
+    if made <= 0:
+        yield "gt", made - 1
+    if made >= 0:
+        yield "lt", made + 1
+    if made:
+        yield ("ge" if made > 0 else "le"), made
+
+
+# The comparisons that hold for all floats of which a function makes the same int.
+WITHIN: dict[Any, Callable[[int, float], Iterable[tuple[str, int]]]] = {
+    math.floor: lambda made, value: (("ge", made), ("lt", made + 1)),
+    math.ceil: lambda made, value: (("le", made), ("gt", made - 1)),
+    int: _towards_zero,
+}
