@@ -4,11 +4,16 @@
 #include <math.h>
 
 typedef struct {
-    int32_t slot, kind, index;
-    double bound; /* KIND_SIDE: whether a float is above, at or below */
+    int32_t slot, kind, index; /* KIND_WHOLE: the index is the rounding */
+    double bound;              /* KIND_SIDE: whether a float is above, at or below */
+    Relation *inner;           /* KIND_WHOLE: calculates the number, which is rounded if it is a double */
 } Operand;
 
-enum { KIND_SIZE, KIND_STRIDE, KIND_INT, KIND_SIDE, KIND_FLOAT, KIND_NUMBER };
+enum { KIND_SIZE, KIND_STRIDE, KIND_INT, KIND_SIDE, KIND_FLOAT, KIND_NUMBER, KIND_WHOLE };
+
+/* int, math.floor, math.ceil and round of Python. */
+static double (*const roundings[])(double) = {trunc, floor, ceil, rint};
+enum { ROUNDINGS = sizeof(roundings) / sizeof(*roundings) };
 
 typedef struct {
     int64_t op, arg;
@@ -103,12 +108,18 @@ fill(Relation *relation, PyObject *operands, PyObject *code, int32_t slots)
 {
     for (int32_t i = 0; i < relation->operands; i++) {
         Operand *operand = &relation->operand[i];
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(operands, i), "iiid", &operand->slot, &operand->kind, &operand->index,
-                              &operand->bound)) {
+        PyObject *inner = Py_None;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(operands, i), "iiid|O", &operand->slot, &operand->kind, &operand->index,
+                              &operand->bound, &inner)) {
             return -1;
         }
-        if (operand->slot < 0 || operand->slot >= slots || operand->kind < 0 || operand->kind > KIND_NUMBER || operand->index < 0) {
+        bool whole = operand->kind == KIND_WHOLE;
+        if (operand->slot < 0 || operand->slot >= slots || operand->kind < 0 || operand->kind > KIND_WHOLE || operand->index < 0
+            || whole != (inner != Py_None) || (whole && operand->index >= ROUNDINGS)) {
             PyErr_SetString(PyExc_ValueError, "operand out of range");
+            return -1;
+        }
+        if (whole && (operand->inner = relation_new(inner, slots)) == NULL) {
             return -1;
         }
     }
@@ -126,7 +137,7 @@ fill(Relation *relation, PyObject *operands, PyObject *code, int32_t slots)
     return 0;
 }
 
-/* From ((slot, kind, index, bound), ...), (op, arg, op, arg, ...), real; the caller owns the result. */
+/* From ((slot, kind, index, bound, inner or None), ...), (op, arg, op, arg, ...), real; the caller owns the result. */
 Relation *
 relation_new(PyObject *key, int32_t slots)
 {
@@ -158,14 +169,34 @@ relation_new(PyObject *key, int32_t slots)
 void
 relation_free(Relation *relation)
 {
+    for (int32_t i = 0; relation->operand != NULL && i < relation->operands; i++) {
+        if (relation->operand[i].inner != NULL) {
+            relation_free(relation->operand[i].inner);
+        }
+    }
     PyMem_Free(relation->operand);
     PyMem_Free(relation->step);
     PyMem_Free(relation);
 }
 
+static bool real_value(const Relation *relation, PyObject *const *values, double *out);
+static bool int_value(const Relation *relation, PyObject *const *values, int64_t *out);
+static const int64_t largest_exact = (int64_t)1 << 53; /* ints up to here are doubles exactly */
+
 static bool
 read_operand(const Operand *operand, PyObject *const *values, int64_t *out)
 {
+    if (operand->kind == KIND_WHOLE && !operand->inner->real) {
+        return int_value(operand->inner, values, out);
+    }
+    if (operand->kind == KIND_WHOLE) {
+        double number;
+        if (!real_value(operand->inner, values, &number) || !(fabs(number) < (double)largest_exact)) {
+            return false;
+        }
+        *out = (int64_t)roundings[operand->index](number);
+        return true;
+    }
     PyObject *value = values[operand->slot];
     if (operand->kind == KIND_SIDE) {
         double number = PyFloat_CheckExact(value) ? PyFloat_AS_DOUBLE(value) : NAN;
@@ -215,7 +246,6 @@ divide(int64_t a, int64_t b, int64_t *quotient, int64_t *rest)
 static bool
 read_double(const Operand *operand, PyObject *const *values, double *out)
 {
-    static const int64_t largest = (int64_t)1 << 53; /* ints up to here are doubles exactly */
     PyObject *value = values[operand->slot];
     int64_t number;
     if (operand->kind == KIND_NUMBER) {
@@ -226,7 +256,7 @@ read_double(const Operand *operand, PyObject *const *values, double *out)
         *out = PyFloat_CheckExact(value) ? PyFloat_AS_DOUBLE(value) : 0.0;
         return PyFloat_CheckExact(value);
     }
-    if (!read_operand(operand, values, &number) || number > largest || number < -largest) {
+    if (!read_operand(operand, values, &number) || number > largest_exact || number < -largest_exact) {
         return false;
     }
     *out = (double)number;
@@ -246,9 +276,9 @@ read_double(const Operand *operand, PyObject *const *values, double *out)
     COMPARE(GT, >, left, right) \
     COMPARE(GE, >=, left, right)
 
-/* The same with doubles. A function that gives no finite number may be one for which Python raises. */
+/* What a program of doubles gives. A function that gives no finite number may be one for which Python raises. */
 static bool
-real_relation_holds(const Relation *relation, PyObject *const *values)
+real_value(const Relation *relation, PyObject *const *values, double *out)
 {
     double stack[DEEPEST + 1], *top = stack;
     for (const Step *step = relation->step, *end = step + relation->steps; step < end; step++) {
@@ -298,15 +328,13 @@ real_relation_holds(const Relation *relation, PyObject *const *values)
             return false;
         }
     }
-    return *top != 0.0;
+    *out = *top;
+    return true;
 }
 
-bool
-relation_holds(const Relation *relation, PyObject *const *values)
+static bool
+int_value(const Relation *relation, PyObject *const *values, int64_t *out)
 {
-    if (relation->real) {
-        return real_relation_holds(relation, values);
-    }
     int64_t stack[DEEPEST + 1], *top = stack, quotient = 0, rest = 0; /* stack[0] lies below the first value */
     for (const Step *step = relation->step, *end = step + relation->steps; step < end; step++) {
         bool fits = true;
@@ -359,5 +387,17 @@ relation_holds(const Relation *relation, PyObject *const *values)
             return false;
         }
     }
-    return *top != 0;
+    *out = *top;
+    return true;
+}
+
+bool
+relation_holds(const Relation *relation, PyObject *const *values)
+{
+    double number;
+    int64_t whole;
+    if (relation->real) {
+        return real_value(relation, values, &number) && number != 0.0;
+    }
+    return int_value(relation, values, &whole) && whole != 0;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -11,7 +12,19 @@ import torch
 from stator._entry import RELATION_OPS
 from stator.guards import path as paths
 from stator.guards.guardset import GuardSet
-from stator.guards.relation import FLOAT, INT, NUMBER, REAL_TWINS, SIZE, STRIDE, TWINS, Operand, Relation
+from stator.guards.relation import (
+    FLOAT,
+    INT,
+    NUMBER,
+    REAL_TWINS,
+    ROUNDINGS,
+    SIZE,
+    STRIDE,
+    TWINS,
+    WHOLE,
+    Operand,
+    Relation,
+)
 
 OPS = RELATION_OPS
 
@@ -104,3 +117,27 @@ def test_random_programs_of_doubles_agree_with_the_twin() -> None:
         value = rng.choice([0.0, -0.0, 0.5, -3.25, 1e-300, 7.0, math.inf, math.nan])
         outcomes.add(outcome(relation, (value, rng.choice([0, 1, -4, 10, 2**53 + 1]))))
     assert outcomes == {True, False}
+
+
+def whole(inner: Relation, rounding: int = 0) -> Operand:
+    return Operand(inner.operands[0].path, WHOLE, rounding, inner=inner)
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_numbers_that_are_rounded_doubles(rounding: Callable[[float], int]) -> None:
+    operands = Operand(paths.arg(0), FLOAT), Operand(paths.arg(1), SIZE, 0)
+    inner = Relation(operands, code(("LOAD", 0), ("LOAD", 1), "MUL"), "({0} * {1})", real=True)
+    twice = Relation((whole(inner, ROUNDINGS[rounding]),), code(("LOAD", 0), ("CONST", 2), "MUL"), "({0} * 2)")
+    wanted = Operand(paths.arg(2), INT)
+    relation = Relation((whole(twice), wanted), code(("LOAD", 0), ("LOAD", 1), "EQ"), "{0} == {1}")
+    x = torch.zeros(3)
+    for value in (0.5, -0.5, 0.49999, 1.0, -1.5, 2.5 / 3, -7.9, 1e15):
+        made = 2 * rounding(value * 3)
+        assert outcome(relation, (value, x, made)) and not outcome(relation, (value, x, made + 1))
+    for value in (math.inf, math.nan, 1e16, 1):
+        assert not outcome(relation, (value, x, 0))
+    guards = GuardSet()
+    guards.relation(relation)
+    failure = guards.first_failure((0.5, x, 77))
+    assert failure is not None and f"({rounding.__name__}((arg0 * arg1.size(0))) * 2) == arg2" in failure.sentence
+    assert f"is {2 * rounding(1.5)}" in failure.sentence

@@ -230,3 +230,22 @@ def test_sizes_that_are_kept_across_a_break():
     calls = [(torch.randn(b, s, 3),) for b, s in ((4, 6), (4, 7), (5, 7), (3, 9))]
     report = check(program, vary=calls, expect_recompiles=2, expect_graphs=None, expect_breaks=None, fullgraph=False)
     assert report.gained("frames_captured") == 4
+
+
+class Masked(torch.nn.Module):
+    """Keeps the largest mask that was needed so far."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mask", None, persistent=False)
+
+    def forward(self, x):
+        n = x.shape[1]
+        if self.mask is None or self.mask.shape[0] < n:
+            self.mask = torch.ones(n, n, dtype=torch.bool).triu(1)
+        return (x @ x.transpose(1, 2)).masked_fill(self.mask[:n, :n], -1e9).softmax(-1) @ x
+
+
+def test_buffers_that_the_program_fills():
+    calls = [(torch.randn(b, n, 4),) for b, n in ((4, 9), (2, 5), (7, 12), (3, 7), (5, 16), (6, 10))]
+    check(Masked(), vary=calls, expect_recompiles=2, expect_graphs=3)

@@ -166,3 +166,49 @@ def test_places_in_sorted_lists():
     calls = [(torch.ones(s), n, r) for n, s, r in ((5, 2, 0.1), (6, 3, 0.2), (7, 4, 0.3), (5, 3, 0.4), (7, 2, 0.25))]
     report = check(program, vary=calls, expect_recompiles=None, expect_graphs=None)
     assert report.gained("frames_captured") == 2
+
+
+WINDOWS = [(4, 9, 5), (2, 5, 3), (7, 12, 7), (9, 6, 9), (6, 8, 8), (3, 2, 11)]
+
+
+def test_windows_that_may_be_longer_than_the_data():
+    def program(x, n):
+        return x[:, :n] * 2, x[:, -n:].sum(1), x[:, :n].softmax(-1).mean((0, 1))
+
+    check(program, vary=[(torch.randn(b, s, 4), n) for b, s, n in WINDOWS], expect_recompiles=1, expect_graphs=2)
+
+
+def test_the_length_of_a_slice_is_what_python_says():
+    def program(x, n):
+        return x[: n + 1].shape[0], x[-n:].shape[0], x[n:].shape[0], len(x[n : n + 3]), x[:-n].shape[0]
+
+    vary = [(torch.arange(s), n) for s in (5, 6, 8) for n in (2, 3, 5, 7, 8, 9, 12)]
+    check(program, vary=vary, fullgraph=False, expect_recompiles=None, expect_graphs=None)
+
+
+def test_windows_along_a_dimension():
+    def program(x, size, step):
+        return x.unfold(-1, size, step).mean(-1), x.unfold(0, 2, 1).shape
+
+    vary = [(torch.randn(4, 40), size, 1 + size // 2) for size in (5, 3, 7, 4, 9)]
+    check(program, vary=vary, expect_recompiles=1, expect_graphs=2)
+
+
+def test_loops_over_a_range_are_told_by_their_rounds():
+    def program(x, n):
+        length = x.shape[0]
+        parts = [x[start : min(start + 4, length)].cumsum(0) for start in range(0, length, 4)]
+        for i in range(n, n + 2):
+            x = x + i
+        return torch.cat(parts), x, [i for i in range(length, 0, -5)]
+
+    vary = [(torch.randn(s), n) for s, n in ((9, 3), (10, 4), (6, 5), (8, 6), (7, 9))]
+    check(program, vary=vary, expect_recompiles=2, expect_graphs=None)
+
+
+def test_ranges_that_are_seen():
+    def program(x, n):
+        return x + n, range(0, n, 4), repr(range(n, 0, -3)), [*range(0, n, 5)]
+
+    vary = [(torch.ones(2), n) for n in (5, 6, 7, 0, -3)]
+    check(program, vary=vary, expect_recompiles=None, expect_graphs=None)

@@ -44,7 +44,36 @@ def test_sweep(function):
     check(lambda x: (x + 1, function(x.shape[0])), vary=sizes, expect_recompiles=1, expect_graphs=None)
 
 
-@pytest.mark.parametrize("function", [lambda n: int(n * 0.3), lambda n: math.ceil(n * 0.1), lambda n: int((n - 9) / 2)])
-def test_what_cannot_be_said_is_guarded(function):
-    sizes = [(torch.ones(n),) for n in (10, 20, 30, 7)]
-    check(lambda x: (x + 1, function(x.shape[0])), vary=sizes, expect_recompiles=None, expect_graphs=None)
+ROUNDED = [
+    lambda n: (int(n * 0.3), math.ceil(n * 0.1), math.floor((n - 9) * 0.7), round(n * 0.35)),
+    lambda n: (int((n - 9) / 2), round(n / 2), int(int(n * 0.6) * 0.7), round((n // 2 + 1) ** 0.5)),
+]
+
+
+@pytest.mark.parametrize("function", ROUNDED)
+def test_what_is_no_fraction_is_calculated_again(function):
+    sizes = [(torch.ones(n),) for n in (10, 20, 30, 7, 9, 11)]
+    check(lambda x: (x + 1, function(x.shape[0])), vary=sizes, expect_recompiles=1, expect_graphs=None)
+
+
+def test_sizes_are_rounded_floats():
+    def f(x, ratio):
+        kept = int(x.shape[1] * (1 - ratio))
+        order = x.sum(-1).argsort(1)[:, :kept]
+        mask = torch.ones(x.shape[:2])
+        mask[:, :kept] = 0
+        return torch.gather(x, 1, order[..., None].expand(-1, -1, x.shape[-1])), mask, kept
+
+    calls = [(torch.randn(2 + i, n, 4), r) for i, (n, r) in enumerate([(9, 0.3), (12, 0.45), (20, 0.61), (31, 0.75)])]
+    check(f, vary=calls, expect_recompiles=1, expect_graphs=None)
+
+
+def test_roundings_that_raise_do_so_in_the_program():
+    def f(x, s):
+        try:
+            return x[: int(s * 2.5)]
+        except (OverflowError, ValueError) as error:
+            return x, str(error)
+
+    calls = [(torch.arange(50), s) for s in (2.0, 3.5, 7.25, math.inf, math.nan, -1e15, 1e-9, -2.5)]
+    check(f, vary=calls, expect_recompiles=None, expect_graphs=None)

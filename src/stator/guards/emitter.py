@@ -19,7 +19,7 @@ from typing import Any
 
 from stator._entry import OPCODES, GuardProgram
 from stator.guards.check import DISTINCT, RELATION, SAME, STATE, TYPE_IS
-from stator.guards.path import DICT, ITEM
+from stator.guards.path import DICT, ITEM, Path
 from stator.guards.relation import Relation
 from stator.guards.tree import Guard, Holder, Node, Tree, may_lag
 
@@ -79,11 +79,17 @@ class Emitter:
         key = (tuple(fixed), tuple(free), True) if pinned else ((*fixed, *free), (), False)
         self.put(DISTINCT.opcode, 0, 0, 0, key, row)
 
-    def relation(self, nodes: Sequence[Node], relation: Relation, row: int) -> None:
+    def relation(self, nodes: dict[Path, Node], relation: Relation, row: int) -> None:
         """A condition on sizes, strides and ints of several values."""
-        operands = zip(nodes, relation.operands, strict=True)
-        key = tuple((self.slot(node), operand.kind, operand.index, operand.bound) for node, operand in operands)
-        self.put(RELATION.opcode, 0, 0, 0, (key, relation.code, relation.real), row)
+        self.put(RELATION.opcode, 0, 0, 0, self._relation_key(nodes, relation), row)
+
+    def _relation_key(self, nodes: dict[Path, Node], relation: Relation) -> tuple[Any, ...]:
+        operands = []
+        for operand in relation.operands:
+            inner = None if operand.inner is None else self._relation_key(nodes, operand.inner)
+            slot = 0 if operand.inner is not None else self.slot(nodes[operand.path])
+            operands.append((slot, operand.kind, operand.index, operand.bound, inner))
+        return tuple(operands), relation.code, relation.real
 
     def finish(self, loads: Sequence[Node], npos: int, kwnames: tuple[str, ...], shape_row: int) -> GuardProgram:
         """Writes the blocks and packs everything."""

@@ -113,14 +113,15 @@ class GuardSet:
         tree = Tree()
         rows = list(self.rows())
         apart: list[tuple[list[Node], int]] = []
-        related: list[tuple[list[Node], Relation, int]] = []
+        related: list[tuple[dict[Path, Node], Relation, int]] = []
         for number, (path, check, key, _) in enumerate(rows):
             if path is not None:
                 tree.add(path, check, key, number)
             elif check is DISTINCT:
                 apart.append(([tree.node(each, number) for each in key], number))
             elif check is RELATION:
-                related.append(([tree.node(operand.path, number) for operand in key.operands], key, number))
+                paths = {path for operand in key.operands for path in operand.paths()}
+                related.append(({path: tree.node(path, number) for path in paths}, key, number))
         outputs = [tree.node(path, number) for number, path in enumerate(loads, len(rows))]
         tree.settle()
         emitter = Emitter(tree)
@@ -133,8 +134,8 @@ class GuardSet:
         emitter.values()
         for nodes, number in apart:
             emitter.distinct(nodes, number)
-        for nodes, relation, number in related:
-            emitter.relation(nodes, relation, number)
+        for found, relation, number in related:
+            emitter.relation(found, relation, number)
         npos, kwnames = self._shape or (-1, ())
         program = emitter.finish(outputs, npos, kwnames, shape_row)
         if any(key is GONE for _, _, key, _ in rows) or any(value is GONE for value in tree.const_values):
@@ -235,7 +236,7 @@ def _evaluate_distinct(
 def _evaluate_relation(
     row: Row, args: Sequence[Any], memo: dict[Path, Any], arg_names: Sequence[str]
 ) -> Failure | None:
-    values = [operand.path.load(args, memo) for operand in row[2].operands]
+    values = [operand.load(args, memo) for operand in row[2].operands]
     if row[2].holds(values):
         return None
     return _failure(row, arg_names, new=", ".join(_read(row[2], values, arg_names)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,9 @@ import torch
 from stator._entry import RELATION_OPS
 from stator.guards.path import Path
 
-SIZE, STRIDE, INT, SIDE, FLOAT, NUMBER = range(6)  # what an operand reads of the value at its path; a constant
+# What an operand reads of the value at its path; a constant; what an inner relation gives, rounded if that is a double.
+SIZE, STRIDE, INT, SIDE, FLOAT, NUMBER, WHOLE = range(7)
+ROUNDINGS: dict[Any, int] = {int: 0, math.floor: 1, math.ceil: 2, round: 3}
 
 _LIMIT = 1 << 63
 
@@ -29,10 +31,28 @@ class Operand:
     kind: int
     index: int = 0
     bound: float = 0.0  # SIDE: 1, 0 or -1 as a float is above, at or below this; NUMBER: this
+    inner: Relation | None = None  # WHOLE: what calculates the number; the index is the rounding
+
+    def paths(self) -> Iterator[Path]:
+        """All paths that it reads."""
+        if self.inner is None:
+            yield self.path
+        else:
+            for operand in self.inner.operands:
+                yield from operand.paths()
+
+    def load(self, args: Sequence[Any], memo: dict[Path, Any]) -> Any:
+        """What it reads from; several values for what is calculated."""
+        if self.inner is None:
+            return self.path.load(args, memo)
+        return [operand.load(args, memo) for operand in self.inner.operands]
 
     def describe(self, arg_names: Sequence[str] = ()) -> str:
         if self.kind == NUMBER:
             return repr(self.bound)
+        if self.inner is not None:
+            made = self.inner.describe(arg_names)
+            return f"{list(ROUNDINGS)[self.index].__name__}({made})" if self.inner.real else made
         where = self.path.describe(arg_names)
         if self.kind == SIDE:
             return f"side({where}, {self.bound})"
@@ -64,27 +84,31 @@ class Relation:
         try:
             numbers = [read(operand, value) for operand, value in zip(self.operands, values, strict=True)]
             return bool(self._run(numbers))
-        except (OutOfRange, ZeroDivisionError, TypeError, IndexError):
+        except (OutOfRange, ArithmeticError, TypeError, IndexError):
             return False
 
     def _holds_really(self, values: Sequence[Any]) -> bool:
         try:
-            stack: list[Any] = []
-            for op, arg in zip(self.code[::2], self.code[1::2], strict=True):
-                name = _NAMES[op]
-                if name == "LOAD":
-                    stack.append(real(self.operands[arg], values[arg]))
-                elif name in ("CALL1", "CALL2"):
-                    given = [stack.pop() for _ in range(int(name[-1]))][::-1]
-                    stack.append(_finite(REAL_FUNCTIONS[name[-1], arg](*given)))
-                elif name in _UNARY:
-                    stack.append(_UNARY[name](stack.pop()))
-                else:
-                    right = stack.pop()
-                    stack.append(REAL_TWINS[name](stack.pop(), right))
-            return bool(stack.pop())
+            return bool(self.double(values))
         except (OutOfRange, ArithmeticError, TypeError, ValueError, IndexError):
             return False
+
+    def double(self, values: Sequence[Any]) -> Any:
+        """What a calculation with doubles gives."""
+        stack: list[Any] = []
+        for op, arg in zip(self.code[::2], self.code[1::2], strict=True):
+            name = _NAMES[op]
+            if name == "LOAD":
+                stack.append(real(self.operands[arg], values[arg]))
+            elif name in ("CALL1", "CALL2"):
+                given = [stack.pop() for _ in range(int(name[-1]))][::-1]
+                stack.append(_finite(REAL_FUNCTIONS[name[-1], arg](*given)))
+            elif name in _UNARY:
+                stack.append(_UNARY[name](stack.pop()))
+            else:
+                right = stack.pop()
+                stack.append(REAL_TWINS[name](stack.pop(), right))
+        return stack.pop()
 
     def _run(self, numbers: list[int]) -> int:
         stack: list[int] = []
@@ -114,6 +138,8 @@ def read(operand: Operand, value: Any) -> int:
         if type(value) is not float or value != value:
             raise TypeError
         return (value > operand.bound) - (value < operand.bound)
+    if operand.inner is not None:
+        return _rounded(operand.inner, operand.index, value)
     with torch._C.DisableTorchFunction():
         return int(value.size(operand.index) if operand.kind == SIZE else value.stride(operand.index))
 
@@ -130,6 +156,19 @@ def real(operand: Operand, value: Any) -> float:
     if abs(number) > 1 << 53:
         raise OutOfRange
     return float(number)
+
+
+def _rounded(inner: Relation, rounding: int, values: Sequence[Any]) -> int:
+    """The whole number that a calculation gives, or next to it; large doubles have none."""
+    if not inner.real:
+        return inner._run([read(operand, value) for operand, value in zip(inner.operands, values, strict=True)])
+    try:
+        number = _finite(inner.double(values))
+    except (ArithmeticError, ValueError):
+        raise OutOfRange from None
+    if abs(number) >= 1 << 53:
+        raise OutOfRange
+    return int(list(ROUNDINGS)[rounding](number))
 
 
 def _finite(number: float) -> float:

@@ -157,6 +157,8 @@ class Assembly:
             if symbol not in self.known:  # once: later the graph is cleaned up
                 self.known[symbol] = self.entered(symbol)
             return self.output(symbol, None) if self.known[symbol] is None else f"m{list(self.known).index(symbol)}"
+        if symbol in self.host.symbolic().calculated:
+            return self.float(self.host.symbolic().calculated[symbol])
         return self.numbers.setdefault(symbol, f"n{len(self.numbers)}")
 
     def entered(self, symbol: Any) -> str | None:

@@ -135,6 +135,8 @@ class Learned:
             elif check is IS and key is not value and issubclass(type(value), Enum) and type(key) is type(value):
                 self.meet(path, key, value)
             self.lessons |= found
+            if key is None:
+                self.guesses.fill(path)
             self.guesses.meet(path, value)
             self.guesses.note(found, key, value)
         if (profile := current()) is not None and self.lessons and self.name:

@@ -22,10 +22,12 @@ from stator.native.callers import LruCache
 from stator.native.host import Host
 from stator.native.rows import OVERRIDES, STANDINS
 from stator.runtime import unrolling
+from stator.shapes import polynomial
 from stator.shapes.calculations import FLOAT, INT_MATH
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, depends_on_data, whole
 from stator.shapes.guesses import is_next
 from stator.shapes.scalar import INTS, TracedBool, TracedInt, evaluated, from_data
+from stator.shapes.symbols import number_of
 from stator.shapes.texts import TracedText
 from stator.tensors.traced import TracedTensor
 from stator.world.door import IMPORTERS, constant, is_structure
@@ -231,6 +233,23 @@ def length_of(host: Any, f: Frame, args: list[Any]) -> Any:
     return NotImplemented
 
 
+def range_of(host: Any, f: Frame, args: list[Any]) -> Any:
+    """What a loop goes over: only how many numbers there are is guarded, as nobody sees where a range would end."""
+    if TracedInt not in map(type, args) or not 1 <= len(args) <= 3 or not unrolling.is_iterated(f):
+        return NotImplemented
+    start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
+    if type(start) not in INTS or type(stop) not in INTS or type(step) is not int or step == 0 or from_data(*args):
+        return NotImplemented
+    distance = stop - start if step > 0 else start - stop
+    count = (distance + (abs(step) - 1)) // abs(step) if distance > 0 else 0
+    rounds = count.decay() if type(count) is TracedInt else count
+    within = range(start, start + rounds * step, step) if type(start) is int else None
+    made = [start + i * step for i in range(rounds)] if within is None else within
+    if host.counts_rounds and type(polynomial.subtract(number_of(stop), number_of(start))) is not int:
+        unrolling.note(host, f, range, args, made, None)
+    return made
+
+
 def is_instance(host: Any, f: Frame, args: list[Any]) -> Any:
     """A symbolic number is an instance of what numbers of its type are, for classes that look at the type only."""
     if len(args) != 2 or type(args[0]) not in STANDS_FOR:
@@ -324,6 +343,7 @@ ROWS: dict[Any, Caller] = {
     operator.index: index_of,
     float: float_of,
     len: length_of,
+    range: range_of,
     isinstance: is_instance,
     **{function: math_of(function) for function in MATH},
     **{function: question_of(function) for function in QUESTIONS},

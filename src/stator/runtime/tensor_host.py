@@ -117,6 +117,7 @@ class TensorHost(Host):
         self.recorder.read_number = self.read_number
         self.recorder.readings.stage_of = self.stage_of
         self.floats.whole = self.whole_number
+        self.floats.rounded = lambda operand, number: self.symbolic().rounded(operand, number)
         self.floats.assume = functools.partial(values.assume, self.recorder)
         self.floats.run = functools.partial(evaluated, self.recorder)
         self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor

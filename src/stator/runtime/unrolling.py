@@ -162,7 +162,7 @@ def note(host: Any, f: Frame, function: Any, args: list[Any], made: Any, before:
     elif function is len and args and id(args[0]) in host.counted:
         host.lengths[f.path, made] = host.counted[id(args[0])] | here(f)
         return
-    elif type(made) is range:
+    elif function is range:
         places = frozenset().union(*(host.lengths.get((f.path, arg), ()) for arg in args if type(arg) is int))
         places |= here(f) if TracedInt in map(type, args) else frozenset()
     elif type(made) in COUNTED and stamp(host) != before and host.recorder.takes(function):
@@ -191,6 +191,12 @@ def note_operation(host: Any, f: Frame, made: Any, before: Any) -> None:
         if rounds >= LEAST_ROUNDS and size > operations:
             go_round(host, f, here(f))
         host.tests[place] = rounds + 1, operations
+
+
+def is_iterated(f: Frame) -> bool:
+    """Whether the next instruction asks for the iterator of what this one makes, and nothing else sees it."""
+    rows = units(f.code)
+    return rows[rows[f.lasti][2]][0] == "GET_ITER"
 
 
 def goes_back(f: Frame) -> bool:

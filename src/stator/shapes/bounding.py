@@ -16,9 +16,10 @@ Bounds = tuple[int | None, int | None]
 
 class Unknown:
     """One unknown: its expression, its value in this call (None if nobody knows) or a guess, its least value, and the
-    symbols it depends on; `parts`: numerator and divisor of a quotient, whose expression is made when it is needed."""
+    symbols it depends on; `parts`: numerator and divisor of a quotient, whose expression is made when it is needed;
+    `least`, `most`: numbers that a maximum or minimum is one of."""
 
-    __slots__ = ("expr", "guess", "hint", "low", "number", "parts", "symbols")
+    __slots__ = ("expr", "guess", "hint", "least", "low", "most", "number", "parts", "symbols")
 
     def __init__(self, index: int, expr: Any, hint: int | None, guess: int | None, low: int | None) -> None:
         self.expr = expr
@@ -27,6 +28,8 @@ class Unknown:
         self.low = low
         self.number = polynomial.unknown(index)
         self.parts: tuple[Polynomial, int] | None = None
+        self.least: tuple[Number, ...] = ()
+        self.most: tuple[Number, ...] = ()
         self.symbols: frozenset[Any] = frozenset()
 
 
@@ -50,11 +53,37 @@ class Bounding:
         """From lower bounds of the unknowns, or where these leave it open, from what quotients are of."""
         low, high = self._from_lows(number)
         if low is None:
-            low = self._estimated(number)
+            low = self._least(number)
         if high is None:
-            least = self._estimated(polynomial.multiply(number, -1))
+            least = self._least(polynomial.multiply(number, -1))
             high = None if least is None else -least
         return low, high
+
+    def _least(self, number: Number) -> int | None:
+        if type(number) is int:
+            return number
+        least = self._estimated(number)
+        return self._by_choice(number) if least is None else least
+
+    def _by_choice(self, number: Polynomial) -> int | None:
+        """The least value, with a minimum that is subtracted or a maximum that is added at one of its numbers."""
+        for monomial, c in number.terms.items():
+            for index in monomial:
+                unknown = self.all[index]
+                others: Any = polynomial.without(monomial, (index,))
+                bounds = unknown.most if c < 0 else unknown.least
+                if not bounds or not self._are_positive(others):
+                    continue
+                times = polynomial.made({others: c})
+                for bound in bounds:
+                    over = polynomial.multiply(times, polynomial.subtract(bound, unknown.number))
+                    least = self.bounds(polynomial.add(number, over))[0]
+                    if least is not None:
+                        return least
+        return None
+
+    def _are_positive(self, monomial: Monomial) -> bool:
+        return not any(low is None or low < 0 for low in (self.all[i].low for i in monomial))
 
     def _estimated(self, number: Polynomial) -> int | None:
         """The least value, with each quotient that is subtracted at its largest, and others at their least."""
@@ -88,7 +117,7 @@ class Bounding:
 
     def _last_quotient(self, monomial: Monomial) -> int | None:
         """A quotient in a product of numbers that are not negative."""
-        if any(low is None or low < 0 for low in (self.all[i].low for i in monomial)):
+        if not self._are_positive(monomial):
             return None
         return next((i for i in reversed(monomial) if self.all[i].parts is not None), None)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import Any, cast
 
 from stator._entry import RELATION_OPS
 from stator.guards.path import Path
-from stator.guards.relation import FLOAT, NUMBER, Operand, Relation
+from stator.guards.relation import FLOAT, NUMBER, WHOLE, Operand, Relation
+from stator.shapes.expressions import NoForm, Postfix, Text, fold
 
 LONGEST = 256  # steps of a relation
 DEEPEST = 48
@@ -91,6 +92,13 @@ class Condition:
         if not holds:
             self._step("NOT")
             text = f"not {text}"
+        return self._finished(text)
+
+    def calculation(self, number: Any) -> Relation:
+        """The number itself."""
+        return self._finished(self.add(number))
+
+    def _finished(self, text: str) -> Relation:
         path = next(iter(self.operands)).path
         for place, value in self.waiting:
             operand = Operand(path, NUMBER, bound=value)
@@ -99,9 +107,17 @@ class Condition:
 
 
 def _int_operand(value: Any) -> Operand:
-    """Where a symbolic int lies."""
-    expr = value.expr
-    found = value.symbols.sources.get(expr) if expr.is_Symbol else None
-    if found is None:
+    """Where a symbolic int lies, or how it is calculated."""
+    sources, expr = value.symbols.sources, value.expr
+    if not expr.free_symbols or not expr.free_symbols <= sources.keys():
         raise NoCondition
-    return found
+    if expr.is_Symbol:
+        return cast(Operand, sources[expr])
+    places: dict[Any, int] = {}
+    try:
+        code = fold(expr, Postfix(lambda symbol: places.setdefault(symbol, len(places))))
+        text = fold(expr, Text(lambda symbol: f"{{{places[symbol]}}}"))
+    except NoForm:
+        raise NoCondition from None
+    operands = tuple(sources[symbol] for symbol in places)
+    return Operand(operands[0].path, WHOLE, inner=Relation(operands, tuple(code), text))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any, cast
 
 import torch
@@ -18,7 +18,7 @@ from stator.errors import unsupported
 from stator.guards.check import EQ
 from stator.guards.path import Path
 from stator.guards.relation import SIDE, Operand, Relation
-from stator.shapes import ratios
+from stator.shapes import ratios, roundings
 from stator.shapes.calculations import CONDITION, FLOAT, Kind, literal, source_of
 from stator.shapes.expressions import NoForm, Text, fold
 from stator.shapes.float_conditions import COMPARISONS, Condition, NoCondition
@@ -72,6 +72,7 @@ class Floats:
         self.constants: set[tuple[Path, str, int]] = set()  # floats from outside that were needed as such
         self.conditions: list[tuple[str, Any, Any, bool]] | None = None  # for the entry function to check
         self.whole: Callable[[Any, TracedFloat], Any]  # the int that a function makes of a float from data
+        self.rounded: Callable[[Operand, TracedFloat], Any]  # the symbolic int that is calculated like this
         self.assume: Callable[[Any, TracedFloat], None]  # that a comparison of a float from data with zero holds
         self.refuse: Callable[[], Exception]  # a float that depends on data is needed as a constant
         self.run: Callable[[str, list[Any], Kind], Any]  # what Python makes of source and operands, in the graph
@@ -306,40 +307,25 @@ def stage_after(number: TracedFloat) -> int:
 
 
 def whole(function: Any, number: TracedFloat) -> Any:
-    """The int that a function gives for all floats from one int to the next, guarded by these bounds."""
+    """The int that a function makes of a float: a symbol, or guarded by the ints around it."""
     if number.from_data or _is_read(number):
         return number.floats.whole(function, number)
     made = ratios.whole(function, number)
+    if made is None:
+        made = roundings.rounded(function, number)
     if made is not None:
         return made
     value = number.value
-    if not abs(value) < _LARGEST or function not in _WITHIN:
+    if not abs(value) < _LARGEST or function not in roundings.WITHIN:
         return function(number.decay())
     made = function(value)
-    for name, bound in _WITHIN[function](made, value):
+    for name, bound in roundings.WITHIN[function](made, value):
         if not getattr(number, f"__{name}__")(float(bound)):
             return function(number.decay())
     return made
 
 
-_LARGEST = 1 << 53  # ints up to here are floats exactly
-
-
-def _towards_zero(made: int, value: float) -> Iterator[tuple[str, int]]:
-    if made <= 0:
-        yield "gt", made - 1
-    if made >= 0:
-        yield "lt", made + 1
-    if made:
-        yield ("ge" if made > 0 else "le"), made
-
-
-# The comparisons that hold for all floats of which a function makes the same int.
-_WITHIN: dict[Any, Callable[[int, float], Iterable[tuple[str, int]]]] = {
-    math.floor: lambda made, value: (("ge", made), ("lt", made + 1)),
-    math.ceil: lambda made, value: (("le", made), ("gt", made - 1)),
-    int: _towards_zero,
-}
+_LARGEST = roundings.LARGEST
 
 
 # ---- operators ------------------------------------------------------------------------------------

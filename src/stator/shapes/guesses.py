@@ -30,6 +30,7 @@ class Guesses:
         self.gone: set[int] = set()  # those of them that are others now
         self.places: set[tuple[int, int]] = set()  # dimensions of tensors that changed, and their sizes now
         self.counts: set[int] = set()  # sizes of tensors of ints and bools among the arguments
+        self.filled: set[Path] = set()  # where there was nothing before
         self.modular = False  # weights belong to modules, so that arguments are none
         self.owners: set[Path] = set()  # of floats that changed
         self.lists: set[Path] = set()  # of such owners
@@ -49,6 +50,10 @@ class Guesses:
                 if path.parent.accessor is paths.ITEM and path.parent.parent is not None:
                     self.lists.add(path.parent.parent)
             self.active = self.active or kind in ("size", "int", "float")
+
+    def fill(self, path: Path) -> None:
+        """A place that was None: what the program has put there is no weight, but a mask or a table."""
+        self.filled.add(path)
 
     def meet(self, path: Path, tensor: Any) -> None:
         """Takes note of an argument, whether it changed or not."""
@@ -82,7 +87,7 @@ class Guesses:
         """The dimensions of a tensor that may vary: all, or those that go with one of another tensor."""
         if not self.sizes:  # numbers alone do not count: code for fixed sizes is faster
             return NONE
-        if belongs_to_module(path, tensor):
+        if belongs_to_module(path, tensor) and path not in self.filled:
             return NONE
         given = is_given(path) and not tensor.requires_grad
         every = self._may_vary(path, tensor, given)

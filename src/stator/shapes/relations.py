@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stator.guards.relation import INT, Operand, Relation
+from stator.guards.relation import INT, WHOLE, Operand, Relation
 from stator.shapes.expressions import NoForm, Postfix, Text, fold
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def conditions_of(symbols: Symbols) -> dict[Any, Any]:
             found[sympy.Ge(symbol, bounds.lower, evaluate=False)] = None
         if bounds.upper.is_Integer:
             found[sympy.Le(symbol, bounds.upper, evaluate=False)] = None
-        if operand.kind == INT:
+        if operand.kind in (INT, WHOLE):
             found.setdefault(sympy.Ge(symbol, -LARGEST, evaluate=False), None)
             found.setdefault(sympy.Le(symbol, LARGEST, evaluate=False), None)
     for guard in symbols.env.guards:

@@ -62,6 +62,7 @@ class Symbols:
         self.unknowns = Unknowns(env)
         self.sources: dict[Any, Operand] = {}  # by symbol
         self.names: Sequence[str] = ()  # of the values of the call, for people
+        self.calculated: dict[Any, Any] = {}  # by symbol that the entry function calculates: the function and a float
         self.strict: list[Any] = []  # symbols that the user insists on
         self.strides: list[tuple[Operand, Any, Any]] = []  # operand, expression, origin
         self.metas: dict[Any, Any] = {}  # interned metadata, see tensors.meta
@@ -93,6 +94,7 @@ class Symbols:
         self.stack = list
         self.node = no_graph
         self.floats = None
+        self.calculated = {}
 
     # ---- making symbols -------------------------------------------------------------------------
 
@@ -197,12 +199,23 @@ class Symbols:
 
     def integer(self, path: Path, value: int) -> Any:
         """A symbolic int."""
+        return self.traced(self.unknowns.of(self._unspecified(Operand(path, INT), value)))
+
+    def rounded(self, operand: Operand, number: Any) -> Any:
+        """A symbolic int that is calculated of floats, the same one each time."""
+        symbol = next((symbol for symbol, known in self.sources.items() if known == operand), None)
+        if symbol is None:
+            symbol = self._unspecified(operand, number.value)
+            self.calculated[symbol] = number
+        return self.traced(self.unknowns.of(symbol))
+
+    def _unspecified(self, operand: Operand, value: int) -> Any:
+        """A symbol that may be any int."""
         from torch.fx.experimental.symbolic_shapes import DimDynamic  # heavy
 
-        operand = Operand(path, INT)
         symbol = self.env.create_unspecified_symbol(value, Name(operand.describe()), DimDynamic.DYNAMIC)
         self.sources[symbol] = operand
-        return self.traced(self.unknowns.of(symbol))
+        return symbol
 
     def from_data(self, low: int | None = None, high: int | None = None) -> torch.SymInt:
         """An int that only the data of a tensor tells; the caller says which node gives it."""
@@ -466,6 +479,19 @@ class Symbols:
         known = self._answers.get((asked, difference)) is not None or self._implied(asked, difference) is not None
         return known or self.unknowns.hint(difference) is None
 
+    def settled(self, function: Any, a: Any, b: Any) -> bool | None:
+        """Whether a comparison holds in any case or is guarded to, or not; None: it has not been asked."""
+        left, right = number_of(a), number_of(b)
+        known = self.unknowns.known(function, left, right)
+        if known is not None:
+            return known
+        difference = self.unknowns.difference(left, right)
+        asked, opposite = QUESTIONS[function]
+        answer = self._answers.get((asked, difference))
+        if answer is None:
+            answer = self._implied(asked, difference)
+        return None if answer is None else answer is not opposite
+
     def _ask(self, function: Any, difference: Polynomial) -> bool:
         """Lets the env decide how a number compares with zero."""
         asked, opposite = QUESTIONS[function]
@@ -529,7 +555,7 @@ class Symbols:
         if self._settled_sources[0] != version:
             kinds = {SIZE: "size", INT: "int", STRIDE: "stride"}
             single = (symbol for symbol, value in self.env.replacements.items() if value.is_Integer)
-            rows = (self.sources[symbol] for symbol in single if symbol in self.sources)
+            rows = (self.sources[s] for s in single if s in self.sources and s not in self.calculated)
             self._settled_sources = version, {(row.path, kinds[row.kind], row.index) for row in rows}
         return self._settled_sources[1]
 

@@ -133,7 +133,12 @@ class Unknowns(Bounding):
     def _add(self, expr: Any) -> Polynomial:
         hint = self._hint(expr)
         guess = self._guess(expr) if hint is None else hint
-        return self._made(expr, hint, guess, self._low(expr), expr.free_symbols).number
+        made = self._made(expr, hint, guess, self._low(expr), expr.free_symbols)
+        if type(expr).__name__ == "Min":
+            made.most = tuple(map(self.of, expr.args))
+        elif type(expr).__name__ == "Max":
+            made.least = tuple(map(self.of, expr.args))
+        return made.number
 
     def _made(self, expr: Any, hint: int | None, guess: int | None, low: int | None, symbols: Any) -> Unknown:
         made = Unknown(len(self.all), expr, hint, guess, low)
@@ -162,6 +167,9 @@ class Unknowns(Bounding):
             return int(low) if low.is_Integer else None
         if type(expr).__name__ == "Max":
             return max((low for part in expr.args if (low := self.bounds(self.of(part))[0]) is not None), default=None)
+        if type(expr).__name__ == "Min":
+            lows = [self.bounds(self.of(part))[0] for part in expr.args]
+            return None if None in lows else min(lows)  # type: ignore[type-var]
         return None
 
     def expr(self, number: Polynomial) -> Any:

@@ -13,6 +13,7 @@ from stator.tensors.rules.elementwise import is_number
 from stator.tensors.rules.layout import (
     broadcast,
     channels_last,
+    is_known_row_major,
     is_row_major,
     is_surely_row_major,
     suggests_channels_last,
@@ -66,7 +67,10 @@ def _reduced(input: Meta, dim: Any, keepdim: Any) -> tuple[int, ...]:
         given = [_dim(d, rank) for d in ((dim,) if type(dim) is int else tuple(dim))]
         dims = set(given)
         need(given and len(dims) == len(given))
-    need(is_row_major(input) or (not keepdim and _descends(input, [i for i in range(rank) if i not in dims])))
+    in_order = (
+        not keepdim and not is_known_row_major(input) and _descends(input, [i for i in range(rank) if i not in dims])
+    )
+    need(in_order or is_row_major(input))
     return tuple(1 if i in dims else n for i, n in enumerate(input.size) if keepdim or i not in dims)
 
 

@@ -8,17 +8,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from stator.shapes.scalar import TracedInt
-from stator.shapes.symbols import number_of
 from stator.tensors.meta import Meta
 
 Sizes = tuple[int, ...]
 
 
 def surely(function: Any, a: Any, b: Any) -> bool:
-    """Whether a comparison of sizes holds in any case; nothing is asked."""
+    """Whether a comparison of sizes holds in any case, or is guarded to already; nothing is asked."""
     if type(a) is TracedInt or type(b) is TracedInt:
-        symbols = (a if type(a) is TracedInt else b).symbols
-        return bool(symbols.unknowns.known(function, number_of(a), number_of(b)))
+        return bool((a if type(a) is TracedInt else b).symbols.settled(function, a, b))
     return bool(function(a, b))
 
 
@@ -40,6 +38,11 @@ def row_major(size: Sequence[int]) -> Sizes:
 def is_row_major(meta: Meta) -> bool:
     """Whether the strides are those of a fresh tensor, also where a size of one would allow any."""
     return meta.stride == row_major(meta.size)
+
+
+def is_known_row_major(meta: Meta) -> bool:
+    """The same where nothing has to be asked, else False."""
+    return all(surely(operator.eq, *pair) for pair in zip(meta.stride, row_major(meta.size), strict=True))
 
 
 def is_surely_row_major(meta: Meta) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from stator.guards.relation import INT
 from stator.shapes.scalar import TracedInt
 from stator.shapes.symbols import number_of
 from stator.tensors.rules.layout import surely
@@ -160,6 +161,17 @@ def narrow(base: Shape, dim: int, start: Any, length: Any) -> Shape:
     return cut(base, at, start, length)
 
 
+def unfold(base: Shape, dimension: int, size: Any, step: Any) -> Shape:
+    """Windows of one dimension, in one of their own."""
+    need(type(size) in INTS and type(step) in INTS)
+    at = position(dimension, len(base.size))
+    hold(operator.ge, size, 0)
+    hold(operator.gt, step, 0)
+    hold(operator.le, size, base.size[at])
+    made = cut(base, at, 0, (base.size[at] - size) // step + 1, step)
+    return Shape((*made.size, size), (*made.stride, base.stride[at]))
+
+
 def sliced(base: Shape, at: int, part: slice) -> Shape:
     """What a slice of one dimension is: bounds beyond the ends are the ends."""
     whole = base.size[at]
@@ -179,9 +191,25 @@ def within(bound: Number, whole: Number) -> Number:
     if bound is whole:
         return bound
     if bound < 0:
+        if is_chosen(bound, whole):
+            return whole - bound.symbols.compute(torch.sym_min, -bound, whole)
         bound = bound + whole
         return bound if bound >= 0 else 0
+    if is_chosen(bound, whole):
+        return bound.symbols.compute(torch.sym_min, bound, whole)
     return bound if bound <= whole else whole
+
+
+def is_chosen(bound: Number, whole: Number) -> bool:
+    """Whether a bound of a slice is a number of the program that may as well lie outside: a window, a number of best
+    ones. Sizes of other tensors are likely to lie inside, and simpler then."""
+    if type(bound) is not TracedInt or type(whole) is not TracedInt:
+        return False
+    symbols, size = bound.symbols, abs(bound)
+    sources = [symbols.sources.get(symbol) for symbol in symbols.unknowns.symbols_of(bound.number)]
+    if any(source is None or source.kind != INT for source in sources):
+        return False
+    return symbols.settled(operator.le, size, whole) is None
 
 
 def getitem(base: Shape, index: Any) -> Shape:
@@ -360,6 +388,7 @@ VIEWS: dict[str, Callable[..., Any]] = {
     "expand": expand,
     "select": select,
     "narrow": narrow,
+    "unfold": unfold,
     "getitem": getitem,
     "split": split,
     "chunk": chunk,
