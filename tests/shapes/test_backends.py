@@ -112,3 +112,20 @@ def test_ints_through_aot():
         for got, want in zip(compiled(x, n), program(x, n), strict=True):
             torch.testing.assert_close(got, want)
     assert len(compiled.entries()) == 2
+
+
+def test_operations_that_check_their_result():
+    """They become operators without a schema in the trace."""
+
+    def program(x):
+        a = x @ x.t() + torch.eye(x.shape[0])
+        return torch.linalg.cholesky(a).sum() + torch.linalg.inv(a).sum() + torch.linalg.solve(a, x).sum()
+
+    compiled = stator.compile(program, backend="aot_eager", fullgraph=True, dynamic=True)
+    for n in (3, 4, 5):
+        x, twin = (torch.randn(n, n, generator=torch.manual_seed(n)).requires_grad_() for _ in range(2))
+        torch.testing.assert_close(compiled(x), program(twin))
+        compiled(x).backward()
+        program(twin).backward()
+        torch.testing.assert_close(x.grad, twin.grad)
+    assert stator.stats()["graphs"] == 1

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch._guards import TracingContext
+from torch.utils._python_dispatch import _disable_current_modes
 
 from stator.tensors.fakes import make_fake, own_mode
 from stator.tensors.plan import Group, New
@@ -75,7 +76,8 @@ def _example_value(meta: NodeMeta) -> Any:
     """Fake tensors for the node's result, in the fake mode of the compiling backend if there is one."""
     context = TracingContext.try_get()
     mode = context.fake_mode if context is not None else None
-    return _fake(mode if mode is not None else own_mode(), meta.value)
+    with _disable_current_modes():  # a trace that fails asks in the middle of its work, to describe the node
+        return _fake(mode if mode is not None else own_mode(), meta.value)
 
 
 def _fake(mode: Any, value: Any) -> Any:
