@@ -44,7 +44,21 @@ def changed(m, x):
     return y, h, m.norm(y)
 
 
-PROGRAMS = [written, broken, changed]
+def detached(m, x):
+    y = m.a(x)
+    with torch.no_grad():
+        z = m.b(x)
+    masked = torch.where(m.c(x) > 0, y, y.detach() + m.c(x).data)
+    return (masked + z, masked * m.norm(x).detach())
+
+
+def single(m, x):
+    probabilities = m.b(x).softmax(-1).data
+    m.c.weight.data.mul_(0.5)
+    return (m.a(x) + probabilities.argmax(-1, keepdim=True) + m.c.weight.data.sum(),) * 2
+
+
+PROGRAMS = [written, broken, changed, detached, single]
 
 
 def gradients(module, results, i):

@@ -112,3 +112,55 @@ def test_ints_through_aot():
         for got, want in zip(compiled(x, n), program(x, n), strict=True):
             torch.testing.assert_close(got, want)
     assert len(compiled.entries()) == 2
+
+
+def test_operations_that_check_their_result():
+    """They become operators without a schema in the trace."""
+
+    def program(x):
+        a = x @ x.t() + torch.eye(x.shape[0])
+        return torch.linalg.cholesky(a).sum() + torch.linalg.inv(a).sum() + torch.linalg.solve(a, x).sum()
+
+    compiled = stator.compile(program, backend="aot_eager", fullgraph=True, dynamic=True)
+    for n in (3, 4, 5):
+        x, twin = (torch.randn(n, n, generator=torch.manual_seed(n)).requires_grad_() for _ in range(2))
+        torch.testing.assert_close(compiled(x), program(twin))
+        compiled(x).backward()
+        program(twin).backward()
+        torch.testing.assert_close(x.grad, twin.grad)
+    assert stator.stats()["graphs"] == 1
+
+
+def test_backward_is_told_the_numbers_from_data():
+    """A size of a gradient may be an expression of a number from data, which has to be an input as well."""
+    from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+
+    def backend(graph, inputs):
+        def backward(inner, fakes):
+            for value in fakes:
+                for number in (value,) if isinstance(value, torch.SymInt) else value.shape:
+                    if isinstance(number, torch.SymInt):
+                        (bound if number.node.expr.is_Symbol else needed).update(number.node.expr.free_symbols)
+            return make_boxed_func(inner.forward)
+
+        return aot_module_simplified(
+            graph, inputs, fw_compiler=lambda inner, _: make_boxed_func(inner.forward), bw_compiler=backward
+        )
+
+    def program(x, batch, weight):
+        groups = x.new_zeros(int(batch.max()) + 1, 3).index_add(0, batch, x)
+        kept = groups[groups.sum(1) > 0]
+        return groups @ weight, torch.cat([kept, kept]) @ weight
+
+    bound, needed = set(), set()
+    compiled = stator.compile(program, backend=backend, fullgraph=True)
+    for last in (2, 3):
+        batch = torch.tensor([0, 1, 1, 0, last])
+        x, twin = (torch.ones(5, 3, requires_grad=True) for _ in range(2))
+        weight = torch.randn(3, 3)
+        mine, theirs = compiled(x, batch, weight), program(twin, batch, weight)
+        torch.testing.assert_close(mine, theirs)
+        sum(one.square().sum() for one in mine).backward()
+        sum(one.square().sum() for one in theirs).backward()
+        torch.testing.assert_close(x.grad, twin.grad)
+    assert needed and needed <= bound

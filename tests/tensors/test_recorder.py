@@ -463,3 +463,12 @@ class TestFinish:
         assert "example_value" in item.meta.copy()
         placeholder = next(iter(captured.module.graph.nodes))
         assert placeholder.meta["example_value"].shape == (4, 6)
+
+    def test_example_values_in_the_middle_of_a_trace(self):
+        """A trace that fails describes the node."""
+        from torch._subclasses.functional_tensor import FunctionalTensorMode
+
+        module = record(lambda x: x * 2, {"x": torch.ones(4, 6, requires_grad=True)}).module
+        product = next(node for node in module.graph.nodes if node.op == "call_function")
+        with FunctionalTensorMode():
+            assert product.meta["example_value"].shape == (4, 6)

@@ -14,6 +14,8 @@ import torch
 from torch import fx
 
 from stator.tensors.data import set_data, with_data
+from stator.tensors.nodes import NodeMeta
+from stator.tensors.plan import New
 from stator.tensors.traced import Storage
 
 Reach = list[frozenset[int]]  # for each input that is a tensor: the outputs that may depend on it
@@ -40,7 +42,7 @@ def reach(
     while size != (size := sum(map(len, found.values())) + sum(map(len, memory.values()))):
         for node in nodes:
             mine = found.setdefault(node, set())
-            for taken in node.all_input_nodes:
+            for taken in node.all_input_nodes if _has_history(node) else ():
                 mine |= found[taken]
             home = homes.get(node)
             if home is not None and home.writes:  # whoever lives there sees what was written, before or after
@@ -54,6 +56,12 @@ def reach(
     led = [frozenset(o for o in ends if i in found[outputs[o]]) for i in range(len(inputs))]
     partial = any(one != ends for one, differentiable in zip(led, inputs.values(), strict=True) if differentiable)
     return led if partial else None
+
+
+def _has_history(node: fx.Node) -> bool:
+    """Whether gradients may go from the result of a node to what it was made of."""
+    value = node.meta.value if type(node.meta) is NodeMeta else None
+    return type(value) is not New or value.meta.requires_grad
 
 
 class Undefine:

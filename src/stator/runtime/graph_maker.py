@@ -68,7 +68,7 @@ class GraphMaker:
             mode, tensors = recorder.examples()
         wanted = [i for i, one in enumerate(outputs) if type(one) is TracedTensor and one._meta.requires_grad]
         led = None
-        if len(wanted) > 1 and traces(backend):
+        if wanted and traces(backend):
             led = reach(module.graph, recorder.readings.homes, tensors, wanted)
         function = self.made(module, originals, tensors, mode, stops)
         if not isinstance(backend, str) or backend not in BACKENDS:

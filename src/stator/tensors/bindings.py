@@ -13,6 +13,8 @@ from stator.tensors.signals import DataDependent, HiddenNumber, describe
 
 Path = tuple[Any, ...]
 
+KEY = "unbacked_bindings"  # in the metadata of a node: so each trace of the graph means the same number by a symbol
+
 _METHODS: dict[str, Any] = {
     "size": torch.ops.aten.sym_size.int,
     "stride": torch.ops.aten.sym_stride.int,

@@ -40,6 +40,9 @@ class WatchingMode(FakeTensorMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if isinstance(func, torch._ops.HigherOrderOperator):  # it has no schema; what it calls comes here too
+            self.pure = False
+            return super().__torch_dispatch__(func, types, args, kwargs)
         pure, writes = _nature(func)
         if not pure:
             self.pure = False

@@ -76,10 +76,8 @@ def _example_value(meta: NodeMeta) -> Any:
     """Fake tensors for the node's result, in the fake mode of the compiling backend if there is one."""
     context = TracingContext.try_get()
     mode = context.fake_mode if context is not None else None
-    if torch._C._len_torch_dispatch_stack():  # torch describes the node at which a trace fails
-        with _disable_current_modes():
-            return _fake(mode if mode is not None else own_mode(), meta.value)
-    return _fake(mode if mode is not None else own_mode(), meta.value)
+    with _disable_current_modes():  # a trace that fails asks in the middle of its work, to describe the node
+        return _fake(mode if mode is not None else own_mode(), meta.value)
 
 
 def _fake(mode: Any, value: Any) -> Any:

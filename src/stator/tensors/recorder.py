@@ -19,7 +19,18 @@ from stator.shapes.polynomial import Polynomial
 from stator.shapes.scalar import TracedBool, number
 from stator.shapes.scalar_forms import takes_floats, tensorised, with_tensor
 from stator.shapes.symbols import Symbols
-from stator.tensors import attributes, counting, data, default_type, finish, indexing, inputs, int_numbers, randomness
+from stator.tensors import (
+    attributes,
+    bindings,
+    counting,
+    data,
+    default_type,
+    finish,
+    indexing,
+    inputs,
+    int_numbers,
+    randomness,
+)
 from stator.tensors import data_dependent as data_dependent  # registers its rows
 from stator.tensors import gradients as gradients
 from stator.tensors import normalising as normalising
@@ -46,6 +57,7 @@ from stator.tensors.modes import (
 )
 from stator.tensors.nodes import NodeWriter
 from stator.tensors.number_nodes import NumberNodes
+from stator.tensors.overlapping import clashes
 from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
 from stator.tensors.planning import plan_of
 from stator.tensors.python_types import CLASSES, as_dtypes
@@ -239,6 +251,7 @@ class Recorder:
         node = self.nodes.add("call_method", "item", (traced._node,), {}, "item")
         made = node.meta.value = symbols.from_data(low, high)
         self.numbers.inputs[made.node.expr] = node
+        node.meta[bindings.KEY] = {made.node.expr: ()}
         self.numbers.read[made.node.expr] = traced, len(traced._storage.writes)
         return symbols.wrap(made)
 
@@ -463,6 +476,8 @@ class Recorder:
             plan = self._plan(target, args, kwargs, found, key, state)
         if generator is not None:
             named_nodes = {**named_nodes, "generator": generator}
+        if self.traces and plan.mutated and clashes(target.func, args, plan, found):
+            raise UnsupportedOp(describe(target.func), "it writes to memory that it reads, or twice")
         if self.traces and {state.dtype, self.state.start.dtype} != USUAL:
             explicit = default_type.made_explicit(target, plan, found, (args, kwargs))
             if explicit is not None:  # so the graph does not look at the default, nor does Inductor
@@ -557,6 +572,7 @@ class Recorder:
         if plan.bindings and self.symbols is not None:
             self.symbols.makers.update(dict.fromkeys(plan.bindings, self.symbols.stack()))
             self.numbers.sources.update({symbol: (node, path) for symbol, path in plan.bindings.items()})
+            node.meta[bindings.KEY] = dict(plan.bindings)
         if not plan.pure:
             self.kept.add(node)
             for index in plan.mutated:

@@ -1,0 +1,93 @@
+"""Operations that write to memory which they read: with a backend that traces, too, eager decides what happens."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import torch
+
+from stator.tensors.overlapping import _is_distinct, _meet
+from tests.harness import check
+
+X = torch.arange(16.0).reshape(4, 4)
+
+
+def shifted_right(x: Any) -> Any:
+    y = x * 2
+    y[:, 1:] += y[:, :-1]
+    return y.sin()
+
+
+def assigned(x: Any) -> Any:
+    y = x * 2
+    y[:, 1:] = y[:, :-1]
+    return y.sin()
+
+
+def refused(x: Any) -> Any:
+    y = x * 2
+    try:
+        y[1:] += y[:-1]
+    except RuntimeError as error:
+        return y, str(error)
+    return y
+
+
+def transposed(x: Any) -> Any:
+    y = x * 2
+    y += y.t()
+    return y
+
+
+def expanded(x: Any) -> Any:
+    y = x * 2
+    y.expand(3, 4, 4).add_(1)
+    return y
+
+
+def windows(x: Any) -> Any:
+    y = x * 2
+    y.view(-1).unfold(0, 3, 1).add_(1)
+    return y + 1
+
+
+@pytest.mark.parametrize("program", [shifted_right, assigned, refused, transposed, expanded, windows])
+def test_programs(program: Any) -> None:
+    check(program, X, backend="aot_eager", fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+def apart(x: Any) -> Any:
+    y = x * 2
+    y[:, ::2] += y[:, 1::2]
+    y[0] = y[1]
+    y[..., :2].copy_(y[..., 2:])
+    y[:, :-1] = y[:, 1:]  # in the order of memory: taken before it is overwritten
+    y[0].copy_(y[1:, 0].sum())
+    y.mul_(y)
+    return y
+
+
+def test_views_apart_are_captured() -> None:
+    check(apart, X, backend="aot_eager", fullgraph=True)
+
+
+def test_meeting() -> None:
+    draw = random.Random(0)
+
+    def geometry() -> Any:
+        rank = draw.randint(1, 3)
+        strides = tuple(draw.choice([0, 1, 2, 3, 4, 6, 12]) for _ in range(rank))
+        return tuple(draw.randint(0, 4) for _ in range(rank)), strides, draw.randint(0, 20)
+
+    def places(sizes: Any, strides: Any, offset: int) -> list[int]:
+        found = [offset]
+        for size, stride in zip(sizes, strides, strict=True):
+            found = [place + stride * i for place in found for i in range(size)]
+        return found
+
+    for _ in range(500):
+        one, other = geometry(), geometry()
+        assert _meet(one, other) == (not set(places(*one)).isdisjoint(places(*other)))
+        assert not _is_distinct(one) or len(set(places(*one))) == len(places(*one))
