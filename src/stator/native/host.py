@@ -268,11 +268,14 @@ class Host(ImportingWorld):
         return values
 
 
+EMPTY = types.CellType()
+
+
 def held_by(frames: Iterable[list[Any]]) -> set[int]:
     """Addresses of what variables and their cells hold."""
     values = [value for variables in frames for value in variables]
-    cells = [value for value in values if type(value) is types.CellType]
-    return set(map(id, values)) | {id(getattr(cell, "cell_contents", None)) for cell in cells}
+    cells = [value for value in values if type(value) is types.CellType and value != EMPTY]
+    return set(map(id, values)) | {id(cell.cell_contents) for cell in cells}
 
 
 def frame_below_native() -> Any:
