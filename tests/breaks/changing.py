@@ -202,12 +202,16 @@ EXPRESSIONS = {
     ),
     "S": (
         "s s+'x' f'{s}-{n}' s.upper() s*2 '%s:%d'%(s,n) '-'.join([s,str(len(w))]) string.capwords(s) "
-        "f'{s:>5}' s[::-1] s[:1] f'step{STEPS[\"step\"]}' s.replace('a','bb') str(w.shape) f'{STEPS[\"rate\"]:.3f}' repr(s)"
+        "f'{s:>5}' s[::-1] s[:1] f'step{STEPS[\"step\"]}' s.replace('a','bb') str(w.shape) "
+        "f'{STEPS[\"rate\"]:.3f}' repr(s)"
     ),
     "W": "w w $w $w+1 w*2 $w.flip(0) w[:2] torch.cat([w,w]) $w-$w.mean(0) opaque(w) torch.zeros(n,3) $w.clone()",
     "K": "Key($I) Key(n) Key(s) Frozen($I) (n,s) Frozen(n,s) Pair($I) Color.BLUE s n",
     "P": "Point(n) Point($T) Point($A,$I) Point(t=$T,n=n) dataclasses.replace(Point($I),n=$I) copy.copy(Point($T,$I))",
-    "A": "$W $K $P Pair($A,n) s Color(1) np.int64($I) STEPS['rate'] copy.deepcopy(Point(n,1)) {$I,s} frozenset([$I]) slice($I)",
+    "A": (
+        "$W $K $P Pair($A,n) s Color(1) np.int64($I) STEPS['rate'] copy.deepcopy(Point(n,1)) {$I,s} "
+        "frozenset([$I]) slice($I)"
+    ),
 }
 
 VARIABLES = {"w": ["w", "w0"]}
@@ -262,9 +266,9 @@ SIMPLE = [
     "note(LAYER($w).sum().item() > $I, LAYER.calls)",
     "LAYER.zero_grad(); LAYER($T).sum().backward(); note(LAYER.weight.grad)",
     "p1 = $t.detach().clone().requires_grad_(); (p1 * $T).sum().backward(); note(p1.grad)",
-    "p1 = $t.detach().clone().requires_grad_(); l2 = (p1 * $T).sum(); opaque(1); l2.backward(); note(p1.grad, l2.grad_fn is None)",
+    "p1 = $t.detach().clone().requires_grad_(); l2 = (p1 * $T).sum(); opaque(1); l2.backward(); note(p1.grad)",
     "p1 = torch.ones(3, requires_grad=True); note(torch.autograd.grad(Double.apply(p1 * $T).sum(), p1))",
-    "p1 = torch.ones(3, requires_grad=True); p1.register_hook(lambda g: note(g)); (p1 * n).sum().backward(); note(p1.grad)",
+    "p1 = torch.ones(3, requires_grad=True); p1.register_hook(lambda g: note(g)); (p1 * n).sum().backward()",
     "with torch.no_grad(): LAYER.weight.mul_(0.5)",
     "r0 = weakref.ref($b); note(r0() is $b)",
     "v0 = weakref.WeakValueDictionary(); v0[s] = $b; note(len(v0), v0.get(s) is $b)",

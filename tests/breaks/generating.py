@@ -1,6 +1,7 @@
 """Random programs of all kinds of statements on tensors and Python objects: `source(seed)` gives the text of one.
 
-A program is a function `main(x, y, n, items, box, w, s)` that uses what `PRELUDE` defines. It always ends; it may raise.
+A program is a function `main(x, y, n, items, box, w, s)` that uses what `PRELUDE` defines. It always ends;
+it may raise.
 """
 
 from __future__ import annotations
