@@ -1,17 +1,19 @@
 """Runs random programs plainly and with breaks: `python -m tests.breaks.generated [--forced N] [--reduce] FIRST LAST`.
 
-Each program (`generating.py`) is called twice in a world of its own: plainly, compiled, and compiled with breaks forced
-at N random instructions or at all of them. What it returns, raises (with the lines of its traceback), prints, and
-leaves behind in its arguments and globals must be the same, and nothing may go wrong inside stator. `--reduce` removes
-statements of a program for as long as it differs in the same manner.
+Each program (`generating.py`) is called four times, with other arguments, in a world of its own: plainly, compiled, and
+compiled with breaks forced at N random instructions or at all of them. What it returns, raises (with the lines of its
+traceback), prints, and leaves behind in its arguments and globals must be the same, and nothing may go wrong inside
+stator. `--reduce` removes statements of a program for as long as it differs in the same manner.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import collections
 import contextlib
 import copy
+import enum
 import functools
 import io
 import random
@@ -22,18 +24,28 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 
 import stator
 from stator.eval import forced
 from stator.report import events
-from tests.breaks.generating import source
-from tests.breaks.statements import PRELUDE
+from tests.breaks import changing
+from tests.breaks.generating import PRELUDE, source
 
 FILES = ("<prelude>", "<program>")
-SHARED = ("COUNT", "LOG", "TABLE", "SPACE", "PART")
-CONSTANTS = (type(None), bool, int, float, str, type)  # tuples of them may be one or several
+SHARED = ("COUNT", "LOG", "TABLE", "SPACE", "PART", *changing.SHARED)
+ROWS = (2, 3, 5, 3)  # of `w`, in each call
+TEXTS = ("ab", "a", "xyz7", "12")
+CONSTANTS = (type(None), bool, int, float, str, bytes, slice, range, enum.Enum, np.generic, type)
 AGAIN = ("captured with constants", "captured without numbers")  # a first attempt failed, no mistake
+
+
+def constant(value: Any) -> bool:
+    """Whether it does not matter if two such values are one or several."""
+    if type(value) in (tuple, frozenset, torch.Size):
+        return all(constant(item) for item in value)
+    return isinstance(value, CONSTANTS)
 
 
 class Picture:
@@ -44,12 +56,8 @@ class Picture:
         self.kept: list[Any] = []
 
     def of(self, value: Any) -> Any:
-        if value is None or isinstance(value, (bool, int, float, str, bytes, types.BuiltinFunctionType)):
+        if constant(value) or isinstance(value, types.BuiltinFunctionType):
             return f"{type(value).__name__} {value!r}"
-        if isinstance(value, type):
-            return value.__qualname__
-        if type(value) is tuple and all(isinstance(item, CONSTANTS) for item in value):
-            return f"tuple {value!r}"
         if id(value) in self.numbers:
             return f"#{self.numbers[id(value)]}"
         self.numbers[id(value)] = len(self.numbers)
@@ -58,13 +66,16 @@ class Picture:
 
     def parts(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return [str(value.dtype), str(value.tolist()), value.stride(), value.requires_grad, value._version]
+            history = [value.requires_grad, value._version, value.is_leaf and self.of(value.grad)]
+            return [str(value.dtype), str(value.tolist()), value.stride(), *history]
         if isinstance(value, dict):
             return [[self.of(key), self.of(item)] for key, item in value.items()]
         if isinstance(value, (set, frozenset)):
             return sorted(str(Picture().of(item)) for item in value)
-        if isinstance(value, (list, tuple)):
+        if isinstance(value, (list, tuple, collections.deque)):
             return [self.of(item) for item in value]
+        if isinstance(value, np.ndarray):
+            return repr(value)
         if isinstance(value, BaseException):
             frames = traceback.extract_tb(value.__traceback__)
             rows = [(frame.name, frame.lineno) for frame in frames if frame.filename in FILES]
@@ -86,8 +97,10 @@ def arguments(number: int, box: Any) -> tuple[Any, ...]:
         x,
         torch.full((3,), 0.5),
         number + 2,
-        [1, "s", torch.ones(3), None],
-        box(torch.ones(3) * number, 7, name="given"),
+        [1, "s", torch.ones(3), None] if number != 2 else [number, None],
+        box(torch.ones(3) * number, 7, name=("given", "given", "calm", "new")[number]),
+        torch.arange(3.0 * ROWS[number]).view(-1, 3) - number,
+        TEXTS[number],
     )
 
 
@@ -100,13 +113,13 @@ def call(main: Any, args: Any, out: io.StringIO) -> Any:
 
 
 def observed(text: str, compiled: bool) -> list[Any]:
-    """What two calls of a program do."""
+    """What four calls of a program do."""
     names: dict[str, Any] = {"__name__": "program"}
-    exec(compile(PRELUDE, "<prelude>", "exec"), names)
-    exec(compile(text, "<program>", "exec"), names)
+    exec(compile(PRELUDE, "<prelude>", "exec", dont_inherit=True), names)
+    exec(compile(text, "<program>", "exec", dont_inherit=True), names)
     main = stator.compile(names["main"], backend="eager") if compiled else names["main"]
     seen = []
-    for number in (0, 1):
+    for number in range(len(ROWS)):
         args, out = arguments(number, names["Box"]), io.StringIO()
         result = call(main, args, out)
         shared = [names[name] for name in SHARED] + [names["Box"].kind]

@@ -1,6 +1,7 @@
 """Random programs of all kinds of statements on tensors and Python objects: `source(seed)` gives the text of one.
 
-A program is a function `main(x, y, n, items, box)` that uses what `PRELUDE` defines. It always ends; it may raise.
+A program is a function `main(x, y, n, items, box, w, s)` that uses what `PRELUDE` defines. It always ends;
+it may raise.
 """
 
 from __future__ import annotations
@@ -8,9 +9,19 @@ from __future__ import annotations
 import random
 import re
 
-from tests.breaks.statements import BLOCKS, EXPRESSIONS, FLOW, LEAVE, SIMPLE, VARIABLES
+from tests.breaks import changing, statements
+from tests.breaks.statements import FLOW, LEAVE
 
 MARK = re.compile(r"\$(\w)")
+PRELUDE = statements.PRELUDE + changing.PRELUDE
+VARIABLES = statements.VARIABLES | changing.VARIABLES
+KINDS = sorted({*statements.EXPRESSIONS, *changing.EXPRESSIONS})
+EXPRESSIONS = {
+    kind: [table[kind].split() for table in (statements.EXPRESSIONS, changing.EXPRESSIONS) if kind in table]
+    for kind in KINDS
+}
+SIMPLE = [statements.SIMPLE, changing.SIMPLE]
+BLOCKS = [statements.BLOCKS, changing.BLOCKS]
 
 
 class Writer:
@@ -27,10 +38,13 @@ class Writer:
         """A variable, or an expression that is not too deep."""
         if kind in VARIABLES:
             return self.random.choice(VARIABLES[kind])
-        ways = EXPRESSIONS[kind].split()
+        ways = self.random.choice(EXPRESSIONS[kind])
         if depth > 2:
             ways = [way for way in ways if not any(f"${other}" in way for other in EXPRESSIONS)]
         return self.fill(self.random.choice(ways), depth + 1).replace("&", " ")
+
+    def any(self, tables: list[list[str]]) -> str:
+        return self.random.choice(self.random.choice(tables))
 
     def block(self, indent: str, depth: int, where: str) -> list[str]:
         lines: list[str] = []
@@ -47,11 +61,11 @@ class Writer:
             return [indent + self.fill(self.random.choice(FLOW))]
         if where != "body" and draw > 0.97 and depth:
             return [indent + self.fill(self.random.choice(LEAVE))]
-        return [indent + self.fill(self.random.choice(SIMPLE))]
+        return [indent + self.fill(self.any(SIMPLE))]
 
     def compound(self, indent: str, depth: int, where: str) -> list[str]:
         lines: list[str] = []
-        for row in self.random.choice(BLOCKS).split("\n"):
+        for row in self.any(BLOCKS).split("\n"):
             text = row.lstrip()
             inner = indent + row[: len(row) - len(text)]
             if text in ("@", "@loop", "@body"):
@@ -61,12 +75,16 @@ class Writer:
         return lines
 
     def program(self) -> str:
-        body = ["def main(x, y, n, items, box):", "    global COUNT, TABLE"]
-        body += ["    t0, t1, t2 = x + 1, y, x * y", "    i0, i1, i2 = n, 1, 2", "    l0, l1 = [x, 1], list(items)"]
+        body = ["def main(x, y, n, items, box, w, s):", "    global COUNT, TABLE, SEEN, EXTRA"]
+        body += [
+            "    t0, t1, t2 = x + 1, y, x * y",
+            "    i0, i1, i2, w0 = n, 1, 2, w * 2",
+            "    l0, l1 = [x, 1], list(items)",
+        ]
         body += ["    d0, d1 = {'a': n, 'b': y}, {}", "    b0, b1 = Box(x), Special(y, n, name='calm')"]
         while self.left > 0:
             body += self.statement("    ", 0, "plain")
-        body.append("    return t0, t1, t2, i0, i1, i2, l0, l1, d0, d1, b0, b1, x, y")
+        body.append("    return t0, t1, t2, i0, i1, i2, l0, l1, d0, d1, b0, b1, x, y, w, w0, s")
         return "\n".join(body) + "\n"
 
 

@@ -20,5 +20,5 @@ def test_same(seed: int, setting: str | None) -> None:
 
 def test_differences_are_seen() -> None:
     """What is compared is more than the result."""
-    text = "def main(x, y, n, items, box):\n    box.rest.append({})\n    note(n)\n    return x\n"
+    text = "def main(*args):\n    args[4].rest.append({})\n    note(args[2])\n    return args[0]\n"
     assert observed(text.format(1), False) == observed(text.format(1), False) != observed(text.format(2), False)

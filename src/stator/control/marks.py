@@ -40,7 +40,9 @@ def _add(function: Any, mark: Mark) -> None:
     """Marks by identity, without keeping the function alive where that is possible."""
     key = id(function)
     try:
-        reference: Callable[[], Any] = weakref.ref(function, lambda _: _marks.pop(key, None))
+        reference: Callable[[], Any] = weakref.ref(
+            function, functools.partial(_marks.pop, key)
+        )  # in C: no interruption
     except TypeError:
         reference = lambda: function  # noqa: E731
     _marks[key] = reference, mark

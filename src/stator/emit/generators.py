@@ -11,7 +11,8 @@ from stator._frames import UNBOUND
 from stator.code import resume
 from stator.code.resume import Layout
 
-from .plan import CannotRebuild, Const, Heap, Plan, piece, tuple_of
+from .atoms import is_module_namespace
+from .plan import CannotRebuild, Const, Heap, Part, Plan, Splice, piece, tuple_of
 from .recipes_functions import globals_of
 
 
@@ -46,6 +47,13 @@ def ended(names: tuple[str, str], is_coroutine: bool) -> Any:
     return made
 
 
+def _globals(function: Any, heap: Heap) -> object:
+    """An outside function may be one of several with the same code, each with globals of its own."""
+    if is_module_namespace(function.__globals__) or not heap.resolved(function):
+        return globals_of(function, heap)
+    return Splice(Part(function), ".__globals__")
+
+
 def build_generator(obj: Any, solid: type, heap: Heap) -> Plan:
     names = (obj.__name__, obj.__qualname__)
     try:
@@ -65,7 +73,7 @@ def build_generator(obj: Any, solid: type, heap: Heap) -> Plan:
     layout = Layout(slots, tuple(value is not UNBOUND for value in stack), handles)
     state = [values[slot] for slot in slots] + [handled] * handles + [v for v in reversed(stack) if v is not UNBOUND]
     made = Const(revived_code(code, code.co_filename, unit, layout))
-    source: list[object] = [made, globals_of(function, heap), function.__name__, None]
+    source: list[object] = [made, _globals(function, heap), function.__name__, None]
     if closure:
         source.append(closure)
     inner = tuple_of(source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -53,6 +54,8 @@ def _namespace(obj: object, heap: Heap) -> list[Piece]:
         return []
     cls = type(obj)
     if type(namespace) is not dict or heap.shares(obj, namespace):
+        if type(descriptor) is types.MemberDescriptorType:
+            raise CannotRebuild(obj, "its __dict__ cannot be replaced")
         return [store(cls, descriptor, namespace)]
     items = [*namespace.items()]
     if all(raw.stores_plainly(cls, name) for name, _ in items):

@@ -28,7 +28,7 @@ def code_info(code: CodeType) -> CodeInfo:
     address = id(code)
     info = _infos.get(address)
     if info is None:
-        info = _infos[address] = CodeInfo(code, OPCODES, lambda _: _infos.pop(address, None))
+        info = _infos[address] = CodeInfo(code, OPCODES, partial(_infos.pop, address))
     return info
 
 

@@ -76,14 +76,10 @@ def emit(kind: str, **fields: Any) -> None:
         _counts[kind] = _counts.get(kind, 0) + 1
         _buffer.append(_plain(event))
         if kind == "capture" and (code := fields.get("code")) is not None:
-            _codes[id(code)] = weakref.ref(code, partial(_forget, id(code)))
+            _codes[id(code)] = weakref.ref(code, partial(_codes.pop, id(code)))  # in C: no interruption
     if _subscribers:
         for subscriber in _subscribers.get(kind, ()) + _subscribers.get(None, ()):
             subscriber(event)
-
-
-def _forget(address: int, _: Any) -> None:
-    _codes.pop(address, None)
 
 
 def _plain(event: Event) -> Event:

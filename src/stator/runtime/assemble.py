@@ -121,7 +121,16 @@ class Assembly:
         cell = self.host.cells.get(id(obj))
         if cell is not None and cell[0] is obj:
             return self.load(cell[1])
+        if type(obj) is dict and id(obj) in self.fields:
+            return self.load(self.fields[id(obj)])
         return None
+
+    @functools.cached_property
+    def fields(self) -> dict[int, Any]:
+        """The paths to the `__dict__` of shadows, by address."""
+        host = self.host
+        shadows = [shadow for shadow, _ in host.shadow_fields.values()]
+        return {id(_frames.instance_dict(shadow)): host.records[id(shadow)].path.fields() for shadow in shadows}
 
     def value_source(self, value: Any) -> str:
         """Source for a value that a text is made of."""

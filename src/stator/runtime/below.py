@@ -39,15 +39,12 @@ class Below(dict[int, Any]):
     def __init__(self, make: Callable[[CodeType], Any]) -> None:
         super().__init__()
         self.make = make
-        self.kept: dict[int, weakref.ref[CodeType]] = {}  # for each key: takes it out when the code object dies
+        self.kept: dict[int, Any] = {}  # for each key: takes both out when the code object dies
 
     def decide(self, code: CodeType) -> Any:
-        self.kept[id(code)] = weakref.ref(code, partial(self.forget, id(code)))
+        takers = (self.pop, self.kept.pop)  # in C: no interruption
+        self.kept[id(code)] = [weakref.ref(code, partial(taker, id(code))) for taker in takers]
         return self.make(code) if may_work(code) else None
-
-    def forget(self, address: int, _: Any) -> None:
-        self.pop(address, None)
-        self.kept.pop(address, None)
 
     def clear(self) -> None:
         super().clear()

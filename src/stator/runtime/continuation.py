@@ -6,7 +6,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -42,7 +42,7 @@ _origins: dict[int, Origin] = {}  # by address
 def note_origin(made: CodeType, key: tuple[Any, ...], *origin: Any) -> CodeType:
     """Remembers what was made; it keeps the original alive, whose address is in the key."""
     address = id(made)
-    reference = weakref.ref(made, lambda _: _origins.pop(address, None))
+    reference = weakref.ref(made, partial(_origins.pop, address))  # in C: no interruption
     _origins[address] = Origin(reference, *origin)
     _made[key] = made
     return made

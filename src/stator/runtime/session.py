@@ -7,6 +7,7 @@ import functools
 import logging
 import sys
 import threading
+import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable
@@ -251,27 +252,24 @@ class Cache:
         may_break = not breaks_are_errors(self.session.options, capture)
         if type(failed) is OpFailed and capture.told_compiling and may_break:  # it may go another way in eager
             self.learned.whole.add(PLAINLY)
-            capture = self.capture(call)
-            entry, failed = self.tried(capture)
+            capture, entry, failed = self.retried(failed, call)
         if failed is not None and capture.guessed and self.needs_constants(failed):
             self.learned.guesses.stop()
-            capture = self.capture(call)
-            entry, failed = self.tried(capture)
+            capture, entry, failed = self.retried(failed, call)
         if failed is not None and capture.from_data and self.needs_constants(failed):
             events.emit("error", text=f"captured without numbers from data, as they failed: {failed}")
-            second = self.capture(call, unbacked=False)
-            entry, worse = self.tried(second)
+            second, entry, worse = self.retried(failed, call, unbacked=False)
             if worse is None or not self.session.options.fullgraph:
                 capture, failed = second, worse
         if failed is not None and capture.symbolic and not capture.from_data and self.needs_constants(failed):
             events.emit("error", text=f"captured with constants, as symbols failed: {failed}")
-            capture = self.capture(call, constants=True)
-            entry, failed = self.tried(capture)
+            capture, entry, failed = self.retried(failed, call, constants=True)
         if failed is None:
             return entry
         if breaks_are_errors(self.session.options, capture):
             raise failed
-        failed.__traceback__ = None  # what its frames hold may be a scope of torch's, which must not reach further
+        traceback.clear_frames(failed.__traceback__)
+        failed.__traceback__ = None
         return self.until_break(capture, failed)  # not in the handler: the program would see the error as its context
 
     def capture_entry(self, capture: Capture) -> Entry:
@@ -286,6 +284,12 @@ class Cache:
         except StatorError as error:
             error.locate(capture.call.code)
             return None, error
+
+    def retried(self, failed: StatorError, call: Call, **how: bool) -> tuple[Capture, Any, StatorError | None]:
+        """Another capture of a call. Frames of the failed one may hold scopes of torch's, which end first."""
+        traceback.clear_frames(failed.__traceback__)
+        capture = self.capture(call, **how)
+        return capture, *self.tried(capture)
 
     def needs_constants(self, error: StatorError) -> bool:
         """Whether a capture with symbols failed where one without may go."""

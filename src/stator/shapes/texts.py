@@ -78,9 +78,13 @@ class GivenText:
         self.decay = decay
 
 
+def _plain(value: Any) -> Any:
+    return value.decay() if type(value) is TracedText else value
+
+
 def _asking(name: str) -> None:
-    """A method that the value answers."""
-    setattr(TracedText, name, lambda self, other: getattr(self.decay(), name)(other))
+    """A method that the value answers; the other operand may be such a text too."""
+    setattr(TracedText, name, lambda self, other: getattr(self.decay(), name)(_plain(other)))
 
 
 for _name in ("add", "radd", "mod", "rmod", "mul", "rmul", "eq", "ne", "lt", "le", "gt", "ge", "contains", "getitem"):

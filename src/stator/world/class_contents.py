@@ -50,7 +50,7 @@ class Contents:
     __slots__ = ("attributes", "reference", "version")
 
     def __init__(self, cls: type, version: int) -> None:
-        self.reference = weakref.ref(cls, partial(_forget, id(cls)))
+        self.reference = weakref.ref(cls, partial(_latest.pop, id(cls)))  # in C: no interruption
         self.version = version
         self.attributes = {name: Attribute(value) for name, value in _frames.class_dict(cls).items()}
 
@@ -70,10 +70,6 @@ def contents_of(cls: type) -> Contents:
     if known is None or known.version != version or not version:
         known = _latest[id(cls)] = Contents(cls, version)
     return known
-
-
-def _forget(address: int, _: Any) -> None:
-    _latest.pop(address, None)
 
 
 class ClassContents:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from stator import _entry, _frames
 from stator._frames import UNBOUND
 from stator.errors import unsupported
-from stator.guards.check import ALIVE, CODE_IS, EQ, IS, KEYS, LEN, TYPE_IS
+from stator.guards.check import ALIVE, CODE_IS, EQ, IS, KEYS, LEN, SAME, TYPE_IS
 from stator.world import ambient
 from stator.world.exceptions import enter_exception, enter_traceback, exception_fields
 from stator.world.iterators import ITERATOR_ROWS, enter_opaque, foreign, refuse_sequence
@@ -100,6 +100,8 @@ def enter_builtin(world: World, obj: Any, path: Path) -> Any:
     if receiver is owner:
         world.notice_builtin(obj)
         return obj
+    if type(receiver) is not type(owner) and hasattr(receiver, "decay"):  # a number or text that varies
+        receiver = receiver.decay()
     return world.register_shadow(obj, path, getattr(receiver, obj.__name__))
 
 
@@ -434,16 +436,30 @@ def shadow(world: World, obj: Any, path: Path, inner: Any) -> Any:
 def copy_attributes(world: World, obj: Any, path: Path, inner: Any) -> None:
     """Instance attributes and slots of a shadow whose class was made in Python (or in C with a `__dict__`)."""
     if type(obj).__dictoffset__:
-        attributes = _frames.instance_dict(obj) or {}
-        world.guards.add(path.fields(), KEYS, tuple(attributes), world.origin())
-        own = attributes_of(inner) if attributes else {}
-        for name, value in list(attributes.items()):
-            own[name] = world.enter(value, path.attr(name) if type(name) is str else path.fields().entry(name))
+        copy_fields(world, obj, path, inner)
     for name, member in slots_of(type(obj)):
         value = slot_value(member, obj)
         if value is not UNBOUND:
             member.__set__(inner, world.enter(value, path.get(name)))
     world.shadow_fields[id(inner)] = (inner, fields_of(inner))
+
+
+def copy_fields(world: World, obj: Any, path: Path, inner: Any) -> None:
+    """The instance dict: one that is only the object's, or the object itself (`self.__dict__ = self`)."""
+    fields = _frames.instance_dict(obj)
+    if fields is obj:
+        world.guards.add(path.fields(), SAME, path, world.origin())
+        object.__setattr__(inner, "__dict__", inner)
+        return
+    world.guards.add(path.fields(), KEYS, tuple(fields or ()), world.origin())
+    if fields is None:
+        return
+    if type(fields) is not dict or id(fields) in world.records:  # there is a shadow of it already
+        raise world.refuse("outside-type", f"the __dict__ of a {type(obj).__name__}", type=type(obj).__name__)
+    own = attributes_of(inner)
+    world.register(fields, path.fields(), own)  # whose effects are those of its owner
+    for name, value in list(fields.items()):
+        own[name] = world.enter(value, path.attr(name) if type(name) is str else path.fields().entry(name))
 
 
 def attributes_of(obj: Any) -> dict[Any, Any]:
@@ -475,8 +491,9 @@ def fields_of(obj: Any) -> dict[Any, Any]:
     slots = {name: slot_value(member, obj) for name, member in slots_of(type(obj))}
     if isinstance(obj, BaseException):
         slots |= exception_fields(obj)
+    fields = _frames.instance_dict(obj)
     return {
-        **(_frames.instance_dict(obj) or {}),
+        **({} if fields is None or fields is obj else fields),
         **{name: value for name, value in slots.items() if value is not UNBOUND},
     }
 

@@ -1,0 +1,179 @@
+"""Programs that random tests or CPython's own found to differ, made small."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import stator
+from stator.report.events import recording
+from tests.harness import check
+
+
+@stator.disable
+def opaque(value: Any) -> Any:
+    return value
+
+
+def test_frames_with_empty_cells_are_shown() -> None:
+    def f(x: torch.Tensor) -> Any:
+        y = x + 1
+        name = sys._getframe().f_code.co_name
+        value = 3
+
+        def late() -> int:
+            return value
+
+        return y * late(), name
+
+    check(f, torch.ones(2))
+
+
+class Open(dict):  # type: ignore[type-arg]
+    """Attributes are items."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.__dict__ = self
+
+
+class Items(list):  # type: ignore[type-arg]
+    """A list with attributes."""
+
+
+def test_attributes_that_are_items() -> None:
+    def f(x: torch.Tensor, k: int, o: Any) -> Any:
+        o.n = k
+        return x * 2, o["n"], o.__dict__ is o
+
+    compiled = stator.compile(f, backend="eager", fullgraph=True)
+    for k in range(1, 4):
+        want, got = Open({"n": 0, "old": 1}), Open({"n": 0, "old": 1})
+        assert str(compiled(torch.ones(2), k, got)) == str(f(torch.ones(2), k, want))
+        assert str(got) == str(want)
+        assert got.__dict__ is got
+
+
+def with_attributes(kind: Any, *args: Any) -> Any:
+    made = kind(*args)
+    made.n = 0
+    return made
+
+
+KINDS: list[Callable[[], Any]] = [
+    lambda: with_attributes(SimpleNamespace),
+    lambda: with_attributes(Items),
+    lambda: with_attributes(KeyError),
+    lambda: with_attributes(functools.partial, int),
+]
+
+
+def writes_fields(x: torch.Tensor, k: int, o: Any) -> Any:
+    fields, update = o.__dict__, o.__dict__.update
+    y = x + 1
+    stator.graph_break()
+    fields["n"] = k
+    update(m=y)
+    read = o.n, o.m
+    o.n += 1
+    return y * 2, read, fields["n"], fields is o.__dict__
+
+
+def test_fields_of_copied_objects_across_a_break() -> None:
+    """What stands for a container or exception from outside has a `__dict__` that stands for its own."""
+    for make in KINDS:
+        check(
+            writes_fields,
+            vary=lambda k: (torch.ones(2), k, make()),  # noqa: B023
+            fullgraph=False,
+            expect_breaks=None,
+            expect_recompiles=None,
+            expect_graphs=None,
+        )
+
+
+def test_fields_of_a_namespace_made_inside() -> None:
+    def f(k: int) -> Any:
+        made = SimpleNamespace(n=0)
+        fields = made.__dict__
+        stator.graph_break()
+        fields["n"] = k
+        return made.n, fields is made.__dict__
+
+    compiled = stator.compile(f, backend="eager")
+    assert [compiled(k) for k in range(3)] == [f(k) for k in range(3)]
+
+
+class Named:
+    """Equal by name."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Named) and self.names == other.names
+
+
+def test_texts_that_vary_are_compared_with_each_other() -> None:
+    def f(x: torch.Tensor, s: str, n: int) -> Any:
+        kept = [Named([s + "q"]) for _ in range(n)]
+        stator.graph_break()
+        return x * 2, kept[0] == Named([s + "q"]), [s + "q"] == [s + "q"], kept[-1].names == [s + "q"]
+
+    compiled = stator.compile(f, backend="eager")
+    for s, n in (("ab", 2), ("a", 3), ("xyz7", 4), ("12", 5)):
+        assert compiled(torch.ones(2), s, n)[1:] == (True, True, True)
+
+
+COUNTING = compile("def count():\n    global a\n    a += 1\n    yield a", "<counting>", "exec")
+
+
+def test_generators_of_functions_with_globals_of_their_own() -> None:
+    def f(function: Any) -> Any:
+        made = function()
+        stator.graph_break()
+        return list(made), function.__globals__["a"]
+
+    compiled = stator.compile(f, backend="eager")
+    for a in range(3):
+        names: dict[str, Any] = {"a": a}
+        exec(COUNTING, names)
+        assert compiled(names["count"]) == ([a + 1], a + 1)
+
+
+def test_methods_of_what_varies_across_a_break() -> None:
+    def f(w: torch.Tensor, s: str) -> Any:
+        try:
+            raise KeyError(opaque(w.numel() % 4))
+        except KeyError:
+            return w * 2, int(s) if s.isdigit() else s
+
+    compiled = stator.compile(f, backend="eager")
+    with recording("error", "skip") as seen:
+        for n, s in ((2, "ab"), (3, "a"), (5, "xyz7"), (3, "12")):
+            assert compiled(torch.ones(n, 3), s)[1] == (12 if s == "12" else s)
+    assert not seen
+
+
+def test_scopes_of_torch_end_with_a_failed_capture() -> None:
+    """Printing a tensor is done in a scope that a frame holds; the next attempt begins outside of it."""
+
+    def f(w: torch.Tensor, s: str, items: list[Any]) -> None:
+        try:
+            raise KeyError(opaque(w.numel() % 4))
+        except KeyError:
+            _ = int(s) if s.isdigit() else s
+            raise ValueError(f"{items!s:.9}") from None
+
+    compiled = stator.compile(f, backend="eager")
+    with recording("error") as seen:
+        for n, s in ((2, "ab"), (3, "a"), (5, "xyz7"), (3, "12")):
+            with pytest.raises(ValueError, match=r"\[1, tens"):
+                compiled(torch.ones(n, 3), s, [1, torch.ones(3)])
+    assert not [event for event in seen if "does not accept" in event.text]
