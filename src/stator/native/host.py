@@ -269,7 +269,6 @@ class Host(ImportingWorld):
         return values
 
 
-
 def held_by(frames: Iterable[list[Any]]) -> set[int]:
     """Addresses of what variables and their cells hold."""
     values = [value for variables in frames for value in variables]
