@@ -212,3 +212,11 @@ def test_ranges_that_are_seen():
 
     vary = [(torch.ones(2), n) for n in (5, 6, 7, 0, -3)]
     check(program, vary=vary, expect_recompiles=None, expect_graphs=None)
+
+
+def test_loops_over_chunks_are_unrolled():
+    def program(x):
+        return torch.cat([part.cumsum(1) for part in x.chunk(3, 1)], 1), [y.sin() for y in torch.chunk(x, 2, dim=0)]
+
+    vary = [(torch.randn(b, n, 4),) for b, n in ((4, 12), (6, 9), (8, 15), (10, 8))]
+    check(program, vary=vary, fullgraph=False, expect_breaks=0, expect_recompiles=1, expect_graphs=2)

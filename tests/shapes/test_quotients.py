@@ -10,6 +10,8 @@ import sympy
 import torch
 import torch.nn.functional as F
 
+from stator.guards import path as paths
+from stator.shapes.symbols import Symbols
 from tests.harness import check
 from tests.shapes.test_numbers import guards, sizes
 
@@ -124,3 +126,15 @@ def smallest(x):
 def test_sweeps(program, shapes):
     report = check(program, vary=[(torch.randn(shape),) for shape in shapes], expect_recompiles=1, expect_graphs=None)
     assert report.gained("frames_captured") == 2
+
+
+def test_minima_and_maxima_lie_beyond_their_numbers():
+    symbols = Symbols(lambda: None)
+    n = symbols.integer(paths.arg(0), 9)
+    least, most = symbols.compute(torch.sym_min, n, 12), symbols.compute(torch.sym_max, n, 3)
+    for smaller, larger in ((least, n), (least, 12), (n, most), (3, most), (5 * least, 5 * n), (least - n, 0)):
+        assert symbols.settled(operator.le, smaller, larger) is True
+    assert symbols.settled(operator.ge, least, n) is None
+    assert symbols.compare(operator.ge, n, 8) is True
+    assert symbols.settled(operator.ge, least, 8) is True and symbols.settled(operator.ge, most, 8) is True
+    assert len(symbols.env.guards) == 1

@@ -242,11 +242,19 @@ def range_of(host: Any, f: Frame, args: list[Any]) -> Any:
         return NotImplemented
     distance = stop - start if step > 0 else start - stop
     count = (distance + (abs(step) - 1)) // abs(step) if distance > 0 else 0
-    rounds = count.decay() if type(count) is TracedInt else count
+    rounds = exactly(count)
     within = range(start, start + rounds * step, step) if type(start) is int else None
     made = [start + i * step for i in range(rounds)] if within is None else within
     if host.counts_rounds and type(polynomial.subtract(number_of(stop), number_of(start))) is not int:
         unrolling.note(host, f, range, args, made, None)
+    return made
+
+
+def exactly(count: Any) -> int:
+    """A count as a guarded constant; that it is no less says at least how large what it counts is."""
+    if type(count) is TracedInt and (known := count.symbols.unknowns.hint(count.number)) is not None:
+        count.symbols.compare(operator.ge, count, known)
+    made: int = count.decay() if type(count) is TracedInt else count
     return made
 
 

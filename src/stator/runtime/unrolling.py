@@ -26,6 +26,7 @@ MOST_OPERATIONS = 20_000  # in one graph
 MOST_GRADIENTS = 8  # times that a loop calls backward: a whole epoch should not be one graph
 LEAST_ROUNDS = 2  # of a loop that is worth breaks
 COUNTED = frozenset({tuple, list, type(iter(()))})  # results of operations that may have as many items as a size says
+TOLD = frozenset({"chunk", "tensor_split"})  # operations that are told how many items to make
 PASSING = frozenset({enumerate, zip, reversed, iter, list, tuple})  # what is made of such a thing has so many, too
 FUNCTIONS = (type, BuiltinFunctionType)
 
@@ -166,7 +167,7 @@ def note(host: Any, f: Frame, function: Any, args: list[Any], made: Any, before:
         places = frozenset().union(*(host.lengths.get((f.path, arg), ()) for arg in args if type(arg) is int))
         places |= here(f) if TracedInt in map(type, args) else frozenset()
     elif type(made) in COUNTED and stamp(host) != before and host.recorder.takes(function):
-        places = here(f)
+        places = frozenset() if getattr(function, "__name__", "") in TOLD else here(f)
     else:
         return
     if places:

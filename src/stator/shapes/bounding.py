@@ -67,6 +67,7 @@ class Bounding:
 
     def _by_choice(self, number: Polynomial) -> int | None:
         """The least value, with a minimum that is subtracted or a maximum that is added at one of its numbers."""
+        found: list[int] = []
         for monomial, c in number.terms.items():
             for index in monomial:
                 unknown = self.all[index]
@@ -78,9 +79,8 @@ class Bounding:
                 for bound in bounds:
                     over = polynomial.multiply(times, polynomial.subtract(bound, unknown.number))
                     least = self.bounds(polynomial.add(number, over))[0]
-                    if least is not None:
-                        return least
-        return None
+                    found += [] if least is None else [least]
+        return max(found, default=None)
 
     def _are_positive(self, monomial: Monomial) -> bool:
         return not any(low is None or low < 0 for low in (self.all[i].low for i in monomial))
@@ -171,10 +171,20 @@ class Bounding:
             return
         for symbol in found.symbols:
             for user in self._users[symbol]:
-                parts = self.all[user].parts
-                least = None if parts is None else self.bounds(parts[0])[0]
-                if parts is not None and least is not None:
-                    self._raise_only(self.all[user], least // parts[1])
+                least = self._least_of(self.all[user])
+                if least is not None:
+                    self._raise_only(self.all[user], least)
+
+    def _least_of(self, unknown: Unknown) -> int | None:
+        """The least value of a quotient, minimum or maximum, from what it is of."""
+        if unknown.parts is not None:
+            least = self.bounds(unknown.parts[0])[0]
+            return None if least is None else least // unknown.parts[1]
+        lows = [self.bounds(bound)[0] for bound in unknown.most or unknown.least]
+        known = [low for low in lows if low is not None]
+        if unknown.most:
+            return min(known) if len(known) == len(lows) else None
+        return max(known, default=None)
 
     def _raise_only(self, found: Unknown, low: int) -> None:
         if found.low is None or low > found.low:
