@@ -285,10 +285,12 @@ class Cache:
             error.locate(capture.call.code)
             return None, error
 
-    def retried(self, failed: StatorError, call: Call, **how: bool) -> tuple[Capture, Any, StatorError | None]:
+    def retried(
+        self, failed: StatorError, call: Call, constants: bool = False, unbacked: bool = True
+    ) -> tuple[Capture, Any, StatorError | None]:
         """Another capture of a call."""
         end_frames(failed)
-        capture = self.capture(call, **how)
+        capture = self.capture(call, constants=constants, unbacked=unbacked)
         return capture, *self.tried(capture)
 
     def needs_constants(self, error: StatorError) -> bool:
