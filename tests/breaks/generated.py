@@ -32,13 +32,13 @@ from stator.eval import forced
 from stator.report import events
 from tests.breaks import changing
 from tests.breaks.generating import PRELUDE, source
+from tests.cpython.breaks_runner import AGAIN
 
 FILES = ("<prelude>", "<program>")
 SHARED = ("COUNT", "LOG", "TABLE", "SPACE", "PART", *changing.SHARED)
 ROWS = (2, 3, 5, 3)  # of `w`, in each call
 TEXTS = ("ab", "a", "xyz7", "12")
 CONSTANTS = (type(None), bool, int, float, str, bytes, slice, range, enum.Enum, np.generic, type)
-AGAIN = ("captured with constants", "captured without numbers")  # a first attempt failed, no mistake
 
 
 def constant(value: Any) -> bool:

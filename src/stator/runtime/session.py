@@ -77,6 +77,11 @@ def warn(text: str) -> None:
         _log.warning("%s", text)
 
 
+def end_frames(failed: BaseException) -> None:
+    """What frames of a failed capture hold may be scopes of torch's: they must not reach further."""
+    traceback.clear_frames(failed.__traceback__)
+
+
 class Cache:
     """The entries of one function, or of one place behind a break."""
 
@@ -268,7 +273,7 @@ class Cache:
             return entry
         if breaks_are_errors(self.session.options, capture):
             raise failed
-        traceback.clear_frames(failed.__traceback__)
+        end_frames(failed)
         failed.__traceback__ = None
         return self.until_break(capture, failed)  # not in the handler: the program would see the error as its context
 
@@ -285,10 +290,12 @@ class Cache:
             error.locate(capture.call.code)
             return None, error
 
-    def retried(self, failed: StatorError, call: Call, **how: bool) -> tuple[Capture, Any, StatorError | None]:
-        """Another capture of a call. Frames of the failed one may hold scopes of torch's, which end first."""
-        traceback.clear_frames(failed.__traceback__)
-        capture = self.capture(call, **how)
+    def retried(
+        self, failed: StatorError, call: Call, constants: bool = False, unbacked: bool = True
+    ) -> tuple[Capture, Any, StatorError | None]:
+        """Another capture of a call."""
+        end_frames(failed)
+        capture = self.capture(call, constants=constants, unbacked=unbacked)
         return capture, *self.tried(capture)
 
     def needs_constants(self, error: StatorError) -> bool:
@@ -339,6 +346,7 @@ class Cache:
             except Again:
                 raise
             except StatorError as second:
+                end_frames(second)
                 known["reason"] += f" (and it cannot go on there: {second.report()['reason']})"
             else:
                 events.emit("break", name=call.name, code=call.code, **known)
@@ -363,7 +371,8 @@ class Cache:
             probe.entry()
         except Again:
             raise
-        except StatorError:
+        except StatorError as error:
+            end_frames(error)
             return probe.place()
         return None
 
@@ -371,7 +380,10 @@ class Cache:
         """The entry without symbols, or without those that only data tells."""
         capture = self.capture(call, constants=not only_from_data, unbacked=False)
         entry, failed = self.tried(capture)
-        return entry if failed is None else self.until_break(capture, failed)
+        if failed is None:
+            return entry
+        end_frames(failed)
+        return self.until_break(capture, failed)
 
     def going_on(self, capture: Capture) -> GoingOn:
         return GoingOn(partial(self.edges, capture), self.session.below, partial(self.look_round, capture))
