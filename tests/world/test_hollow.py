@@ -199,7 +199,7 @@ def test_emptiness():
         assert torch.equal(compiled(items, T), T + 1)
         items.append(0)
     assert entries_of(compiled) == 1
-    assert "NOT_EMPTY arg0" in guards_of(compiled)
+    assert "NOT_EMPTY items" in guards_of(compiled)
     items.clear()
     assert torch.equal(compiled(items, T), T - 1)
 
@@ -313,7 +313,7 @@ def test_popping_from_the_end():
         return [list(range(BIG)), T]
 
     compiled = differ(program, make, calls=3)
-    assert not any(row.startswith("LEN arg0 ") for row in guards_of(compiled, 0))
+    assert not any(row.startswith("LEN items ") for row in guards_of(compiled, 0))
 
 
 def test_sets():
