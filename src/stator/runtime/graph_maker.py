@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from stator.runtime import assumptions
 from stator.runtime.assemble import Assembly
 from stator.runtime.continuation import origin_of_location
 from stator.runtime.tensor_host import TensorHost
+from stator.shapes.unbacked import keeping_names
 from stator.tensors.modes import ENTER, SETTERS
 from stator.tensors.spent import settle
 from stator.tensors.subclasses import PLAIN, plain_copy, without_functions
@@ -106,15 +108,16 @@ class GraphMaker:
         if known is not None:
             self.shared = known
             return known.function
-        function = compile_graph(
-            module,
-            examples,
-            backend,
-            mode=options.mode,
-            options=options.options,
-            dynamic=options.dynamic,
-            fake_mode=mode,
-        )
+        with nullcontext() if mode is None else keeping_names(mode.shape_env):
+            function = compile_graph(
+                module,
+                examples,
+                backend,
+                mode=options.mode,
+                options=options.options,
+                dynamic=options.dynamic,
+                fake_mode=mode,
+            )
         if self.graphs is not None and key is not None:
             self.shared = self.graphs[key.value] = SharedGraph(function, key.kept)
         return function
