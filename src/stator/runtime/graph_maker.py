@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from contextlib import nullcontext
 from typing import Any
 
 import torch
 
-from stator.graph.backends import BACKENDS, compile_graph, traces
+from stator.errors import BackendError
+from stator.graph.backends import BACKENDS, backend_name, compile_graph, traces
 from stator.graph.index_ranges import looking_first
 from stator.graph.module import eager_callable, only_reads, operation_names
 from stator.graph.overlap import guarded
@@ -22,7 +22,7 @@ from stator.runtime import assumptions
 from stator.runtime.assemble import Assembly
 from stator.runtime.continuation import origin_of_location
 from stator.runtime.tensor_host import TensorHost
-from stator.shapes.unbacked import keeping_names
+from stator.tensors.bindings import are_untold
 from stator.tensors.modes import ENTER, SETTERS
 from stator.tensors.spent import settle
 from stator.tensors.subclasses import PLAIN, plain_copy, without_functions
@@ -69,6 +69,8 @@ class GraphMaker:
         if self.host.symbols is not None and backend != "eager":
             mode, tensors = recorder.examples()
         wanted = [i for i, one in enumerate(outputs) if type(one) is TracedTensor and one._meta.requires_grad]
+        if backend not in IN_ORDER and are_untold(outputs[i]._meta for i in wanted):
+            raise BackendError(backend_name(backend), ValueError("a gradient whose size is calculated from data"))
         led = None
         if wanted and traces(backend):
             led = reach(module.graph, recorder.readings.homes, tensors, wanted)
@@ -108,16 +110,15 @@ class GraphMaker:
         if known is not None:
             self.shared = known
             return known.function
-        with nullcontext() if mode is None else keeping_names(mode.shape_env):
-            function = compile_graph(
-                module,
-                examples,
-                backend,
-                mode=options.mode,
-                options=options.options,
-                dynamic=options.dynamic,
-                fake_mode=mode,
-            )
+        function = compile_graph(
+            module,
+            examples,
+            backend,
+            mode=options.mode,
+            options=options.options,
+            dynamic=options.dynamic,
+            fake_mode=mode,
+        )
         if self.graphs is not None and key is not None:
             self.shared = self.graphs[key.value] = SharedGraph(function, key.kept)
         return function

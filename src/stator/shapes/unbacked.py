@@ -8,8 +8,6 @@ assertion of the graph. When one does not hold, CPython runs the call.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 FIRST_GUESS, GUESS_STEP = 4099, 11  # guesses differ from symbol to symbol
@@ -29,21 +27,6 @@ def guess(env: Any, symbol: Any) -> int:
         room = int(bounds.upper) - (int(bounds.lower) if bounds.lower.is_Integer else 0)
         number = int(bounds.upper) - room // (2 + number // GUESS_STEP)  # later ones are larger here, too
     return max(number, int(bounds.lower)) if bounds.lower.is_Integer else number
-
-
-@contextmanager
-def keeping_names(env: Any) -> Iterator[None]:
-    """Lets a trace say that symbols of its own are those of the capture, but not that two of the capture are one."""
-    known = {symbol for symbol in env.var_to_range if symbol not in env.backed_var_to_val} - env.replacements.keys()
-    try:
-        yield
-    finally:
-        renamed = [symbol for symbol in known if env.replacements.get(symbol) in known]
-        for symbol in renamed:
-            del env.replacements[symbol]
-            env.unbacked_renamings.pop(symbol, None)
-        if renamed:
-            env._update_version_counter()
 
 
 def guessed(number: Any) -> int:
