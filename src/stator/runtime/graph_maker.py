@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from stator.graph.backends import BACKENDS, compile_graph, traces
+from stator.errors import BackendError
+from stator.graph.backends import BACKENDS, backend_name, compile_graph, traces
 from stator.graph.index_ranges import looking_first
 from stator.graph.module import eager_callable, only_reads, only_searches, operation_names
 from stator.graph.overlap import guarded
@@ -21,6 +22,7 @@ from stator.runtime import assumptions
 from stator.runtime.assemble import Assembly
 from stator.runtime.continuation import origin_of_location
 from stator.runtime.tensor_host import TensorHost
+from stator.tensors.bindings import are_untold
 from stator.tensors.modes import ENTER, SETTERS
 from stator.tensors.spent import settle
 from stator.tensors.subclasses import PLAIN, plain_copy, without_functions
@@ -67,6 +69,8 @@ class GraphMaker:
         if self.host.symbols is not None and backend != "eager":
             mode, tensors = recorder.examples()
         wanted = [i for i, one in enumerate(outputs) if type(one) is TracedTensor and one._meta.requires_grad]
+        if backend not in IN_ORDER and are_untold(outputs[i]._meta for i in wanted):
+            raise BackendError(backend_name(backend), ValueError("a gradient whose size is calculated from data"))
         led = None
         if wanted and traces(backend):
             led = reach(module.graph, recorder.readings.homes, tensors, wanted)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
+from stator.tensors.meta import Meta, SymbolicMeta
 from stator.tensors.signals import DataDependent, HiddenNumber, describe
 
 Path = tuple[Any, ...]
-
-KEY = "unbacked_bindings"  # in the metadata of a node: so each trace of the graph means the same number by a symbol
 
 _METHODS: dict[str, Any] = {
     "size": torch.ops.aten.sym_size.int,
@@ -51,3 +50,20 @@ def take(node: Any, path: Path, add: Callable[[Any, tuple[Any, ...]], Any], item
         args = (steps.pop(0).idx,) if function is not _METHODS["storage_offset"] else ()
         node = add(function, (node, *args))
     return node
+
+
+def are_untold(metas: Iterable[Meta]) -> bool:
+    """Whether sizes of results are calculated from a number that only data tells and no size of them is.
+
+    A backward pass knows the gradients it is given only, and a trace of it gives other names to such numbers.
+    """
+    told, needed, backed = set[Any](), set[Any](), set[Any]()
+    for meta in metas:
+        if type(meta) is SymbolicMeta:
+            backed |= meta.symbols.env.backed_var_to_val.keys()
+            sizes, strides, _ = meta.plain()
+            for number in (*sizes, *strides):
+                if type(number) is torch.SymInt:
+                    expr = number.node.expr
+                    (told if expr.is_Symbol else needed).update(expr.free_symbols)
+    return bool(needed - told - backed)

@@ -70,7 +70,7 @@ def _is_distinct(place: Geometry) -> bool:
 
 
 def _in_order(written: Geometry, read: Geometry) -> bool:
-    """Whether eager takes each element before it is overwritten: it goes through memory, and refuses stretches of it."""
+    """Whether eager takes each element before it is overwritten: it goes through memory, and refuses stretches."""
     return written[1] == read[1] and written[2] < read[2] and not (_is_dense(written) and _is_dense(read))
 
 

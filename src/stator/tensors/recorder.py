@@ -19,18 +19,7 @@ from stator.shapes.polynomial import Polynomial
 from stator.shapes.scalar import TracedBool, number
 from stator.shapes.scalar_forms import takes_floats, tensorised, with_tensor
 from stator.shapes.symbols import Symbols
-from stator.tensors import (
-    attributes,
-    bindings,
-    counting,
-    data,
-    default_type,
-    finish,
-    indexing,
-    inputs,
-    int_numbers,
-    randomness,
-)
+from stator.tensors import attributes, counting, data, default_type, finish, indexing, inputs, int_numbers, randomness
 from stator.tensors import data_dependent as data_dependent  # registers its rows
 from stator.tensors import gradients as gradients
 from stator.tensors import normalising as normalising
@@ -251,7 +240,6 @@ class Recorder:
         node = self.nodes.add("call_method", "item", (traced._node,), {}, "item")
         made = node.meta.value = symbols.from_data(low, high)
         self.numbers.inputs[made.node.expr] = node
-        node.meta[bindings.KEY] = {made.node.expr: ()}
         self.numbers.read[made.node.expr] = traced, len(traced._storage.writes)
         return symbols.wrap(made)
 
@@ -572,7 +560,6 @@ class Recorder:
         if plan.bindings and self.symbols is not None:
             self.symbols.makers.update(dict.fromkeys(plan.bindings, self.symbols.stack()))
             self.numbers.sources.update({symbol: (node, path) for symbol, path in plan.bindings.items()})
-            node.meta[bindings.KEY] = dict(plan.bindings)
         if not plan.pure:
             self.kept.add(node)
             for index in plan.mutated:
