@@ -91,3 +91,23 @@ def test_meeting() -> None:
         one, other = geometry(), geometry()
         assert _meet(one, other) == (not set(places(*one)).isdisjoint(places(*other)))
         assert not _is_distinct(one) or len(set(places(*one))) == len(places(*one))
+
+
+def by_size(x: Any) -> Any:
+    y = x * 2
+    y[: y.shape[0] - 4].add_(y[4:])
+    y[4:].mul_(y[:-4])
+    return y
+
+
+def by_batch(x: Any) -> Any:
+    y = x * 2
+    y[:, :2].add_(y[:, 2:])
+    return y
+
+
+def test_views_that_lie_apart_for_some_sizes() -> None:
+    sizes = [(torch.arange(2.0 * n).view(n, 2),) for n in (7, 8, 6, 9, 10)]
+    check(by_size, vary=sizes, backend="aot_eager", fullgraph=False, expect_breaks=None, expect_recompiles=None)
+    batches = [(torch.arange(4.0 * n).view(n, 4),) for n in (7, 8, 6, 9, 10)]
+    check(by_batch, vary=batches, backend="aot_eager", expect_recompiles=1)

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from stator.shapes.scalar import TracedInt
+from stator.shapes.symbols import number_of
 from stator.tensors.meta import Meta
 from stator.tensors.plan import Plan
 from stator.tensors.traced import TracedTensor
@@ -38,7 +40,34 @@ def clashes(func: Any, args: Sequence[Any], plan: Plan, tensors: Sequence[Traced
                 read = _geometry(other._meta)
                 if read != place and not _in_order(place, read) and _meet(place, read):
                     return True
+                _settle(written._meta, other._meta)
     return False
+
+
+def _settle(one: Meta, other: Meta) -> None:
+    """Views that lie apart do so for these numbers only: they become constants, but for those that do not matter."""
+    numbers = [*one.size, *one.stride, one.offset, *other.size, *other.stride, other.offset]
+    if TracedInt not in map(type, numbers):
+        return
+    free = _common(one, other)
+    for number in numbers:
+        if type(number) is TracedInt and number_of(number) not in free:
+            operator.index(number)
+
+
+def _common(one: Meta, other: Meta) -> set[Any]:
+    """Sizes of dimensions that two views share, whose steps are longer than all that they differ in."""
+    strides = [*one.stride, *other.stride, one.offset, other.offset]
+    if len(one.size) != len(other.size) or set(map(type, strides)) != {int}:
+        return set()
+    rows = list(zip(map(number_of, one.size), map(number_of, other.size), one.stride, other.stride, strict=True))
+    shared = {i for i, (a, b, s, t) in enumerate(rows) if a == b and s == t and type(a) is not int}
+    rest = [row for i, row in enumerate(rows) if i not in shared]
+    if any(type(row[0]) is not int or type(row[1]) is not int for row in rest):
+        return set()
+    reach = abs(one.offset - other.offset)
+    reach += max(sum((a - 1) * s for a, _, s, _ in rest), sum((b - 1) * t for _, b, _, t in rest))
+    return {rows[i][0] for i in shared if rows[i][2] > reach and len(shared) == 1}
 
 
 def _geometry(meta: Meta) -> Geometry:
