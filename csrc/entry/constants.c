@@ -14,19 +14,21 @@ scalar_type(PyTypeObject *type)
            || type == Py_TYPE(Py_Ellipsis) || type == Py_TYPE(Py_NotImplemented);
 }
 
+/* Comparing these with one another runs no user code: constants, objects that are equal to themselves alone, C functions. */
 static bool
-plain(PyObject *object, int depth)
+comparable(PyObject *object, int depth)
 {
     PyTypeObject *type = Py_TYPE(object);
-    if (scalar_type(type)) {
+    if (scalar_type(type) || type == device_type || type == &PyRange_Type || type == &PyCFunction_Type
+        || type->tp_richcompare == PyBaseObject_Type.tp_richcompare) {
         return true;
     }
     if (depth == 0) {
         return false;
     }
-    if (type == &PyTuple_Type) {
+    if (type == &PyTuple_Type || type == size_type) {
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); i++) {
-            if (!plain(PyTuple_GET_ITEM(object, i), depth - 1)) {
+            if (!comparable(PyTuple_GET_ITEM(object, i), depth - 1)) {
                 return false;
             }
         }
@@ -37,7 +39,7 @@ plain(PyObject *object, int depth)
         PyObject *item;
         Py_hash_t hash;
         while (_PySet_NextEntry(object, &at, &item, &hash)) {
-            if (!plain(item, depth - 1)) {
+            if (!comparable(item, depth - 1)) {
                 return false;
             }
         }
@@ -46,20 +48,13 @@ plain(PyObject *object, int depth)
     return false;
 }
 
-/* Comparing plain objects runs no user code. */
-bool
-constant_plain(PyObject *object)
-{
-    return plain(object, MAX_DEPTH);
-}
-
 int
 key_equal(PyObject *stored, PyObject *key)
 {
     if (stored == key) {
         return 1;
     }
-    if (!constant_plain(stored) || !constant_plain(key)) {
+    if (!comparable(stored, MAX_DEPTH) || !comparable(key, MAX_DEPTH)) {
         return -1;
     }
     return PyObject_RichCompareBool(stored, key, Py_EQ);

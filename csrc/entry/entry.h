@@ -130,7 +130,6 @@ int program_release_consts(Program *program);
 void program_unpack(Program *program);
 
 /* constants.c */
-bool constant_plain(PyObject *object);
 bool constant_same(PyObject *object, PyObject *key);
 int constants_init(PyObject *torch);
 

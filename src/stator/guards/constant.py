@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from types import BuiltinFunctionType
 from typing import Any
 
 import torch
@@ -75,7 +76,7 @@ def is_constant(value: Any, depth: int = MAX_DEPTH) -> bool:
     return True
 
 
-PLAIN = frozenset((str, int, float, bool, bytes, complex, type(None), type(...), type(NotImplemented)))
+PLAIN = frozenset((str, int, float, bool, bytes, complex, type(None), type(...), type(NotImplemented), torch.device))
 
 
 def is_plain(value: Any, depth: int = MAX_DEPTH) -> bool:
@@ -84,3 +85,22 @@ def is_plain(value: Any, depth: int = MAX_DEPTH) -> bool:
     if kind in PLAIN:
         return True
     return (kind is tuple or kind is frozenset) and depth > 0 and all(is_plain(part, depth - 1) for part in value)
+
+
+def is_comparable(value: Any, depth: int = MAX_DEPTH) -> bool:
+    """True if comparing the value with another such one runs no user code: plain, or equal to itself alone."""
+    kind = type(value)
+    if kind in PLAIN or kind is range or kind is BuiltinFunctionType or _by_identity(kind):
+        return True
+    return kind in _IN_PARTS and depth > 0 and all(is_comparable(part, depth - 1) for part in value)
+
+
+_IN_PARTS = frozenset((tuple, frozenset, torch.Size))
+_COMPARISONS = frozenset(("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"))
+
+
+def _by_identity(kind: type) -> bool:
+    return all(base is object or _COMPARISONS.isdisjoint(_names(base)) for base in _bases(kind))
+
+
+_names, _bases = type.__dict__["__dict__"].__get__, type.__dict__["__mro__"].__get__

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from stator import _entry
 from stator._entry import OPCODES
-from stator.guards.constant import PLAIN, is_plain
+from stator.guards.constant import PLAIN, is_comparable, is_plain
 from stator.guards.mortal import GONE, alive, held
 
 IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
@@ -117,13 +117,12 @@ def _load_item(value: Any, index: int) -> Any:
 
 def key_is_safe(value: Any, key: Any) -> bool:
     """False if only user code could tell whether a key of the dict, or an element of the set, equals this one."""
-    plain = is_plain(key)
     kind: Any = set if isinstance(value, set) else frozenset if isinstance(value, frozenset) else dict
-    if plain and PLAIN.issuperset(map(type, kind.__iter__(value))):  # large dicts are asked about many keys
+    if is_plain(key) and PLAIN.issuperset(map(type, kind.__iter__(value))):  # large dicts are asked about many keys
         return True
-    number = hash(key)
+    number, comparable = hash(key), is_comparable(key)
     return not any(
-        stored is not key and not (plain and is_plain(stored)) and other == number
+        stored is not key and other == number and not (comparable and is_comparable(stored))
         for stored, other in _entry.stored_hashes(value)
     )
 
