@@ -119,7 +119,9 @@ class Counts:
             symbols, symbol, first = count.symbols, count.expr, known.expr
             symbols.suppose(operator.eq, count, known)
             if symbol.is_Symbol and first.is_Symbol and symbol != first:  # torch does not conclude that two are equal
-                symbols.env._set_replacement(symbol, first, "one mask")
+                ranges = symbols.env.var_to_range
+                if ranges[first].issubset(ranges[symbol]):
+                    symbols.env._set_replacement(symbol, first, "one mask")
 
     def release(self) -> None:
         self._known.clear()
