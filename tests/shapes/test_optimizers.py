@@ -315,3 +315,13 @@ def test_no_step_runs_in_cpython(foreach):
         sys.setprofile(None)
     assert not counted
     assert all(not torch.equal(first[id(p)], p) for p in optimizer.param_groups[0]["params"])
+
+
+def test_rates_that_change_late() -> None:
+    """The first step makes the state; the second compilation takes any rates, also if they stay the same at first."""
+
+    def change(optimizer, number):
+        for group in optimizer.param_groups:
+            group["lr"], group["weight_decay"] = 0.1 * 0.5 ** (number // 3), 0.01 * (1 + number // 4)
+
+    train(lambda p: optim.AdamW(p, lr=0.1), change, steps=9)

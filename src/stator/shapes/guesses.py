@@ -25,6 +25,7 @@ class Guesses:
         self.learned = learned
         self.numbers = numbers
         self.active = False  # something changed
+        self.repeated = False  # something is captured again
         self.wrong: set[Lesson] = set()  # turned out to be constants
         self.sizes: set[int] = set()  # of tensors that changed
         self.gone: set[int] = set()  # those of them that are others now
@@ -57,6 +58,7 @@ class Guesses:
 
     def meet(self, path: Path, tensor: Any) -> None:
         """Takes note of an argument, whether it changed or not."""
+        self.repeated = True
         if not isinstance(tensor, torch.Tensor):
             return
         if belongs_to_module(path, tensor):
@@ -73,7 +75,7 @@ class Guesses:
 
     def stop(self) -> None:
         """No more guesses."""
-        self.active = False
+        self.active = self.repeated = False
         self.starts = MOST_STARTS
         self.learned = frozenset()
         self.sizes.clear()
@@ -124,7 +126,7 @@ class Guesses:
 
     def takes_float(self, path: Path, value: float) -> bool:
         """An argument, a rate, or what lies next to a float that changed; 0 and 1 choose rather than count."""
-        near = self.active and (self._is_near(path.parent) or is_rate(path))
+        near = (self.active and self._is_near(path.parent)) or (self.repeated and is_rate(path))
         return (near or self._is_number(path)) and value not in (0.0, 1.0) and (path, "float", 0) not in self.wrong
 
     def _is_near(self, owner: Path | None) -> bool:
@@ -146,9 +148,17 @@ def is_next(path: Path) -> bool:
 
 
 def is_rate(path: Path) -> bool:
-    """Whether it is the rate of an optimizer, which a schedule changes sooner or later."""
+    """Whether it is a rate of an optimizer, which a schedule changes sooner or later.
+
+    The first step makes the state, so the second one is captured again in any case.
+    """
     group = path.parent
-    if path.key != "lr" or path.accessor is not paths.KEY or group is None or group.accessor is not paths.ITEM:
+    if (
+        path.key not in ("lr", "weight_decay")
+        or path.accessor is not paths.KEY
+        or group is None
+        or group.accessor is not paths.ITEM
+    ):
         return False
     return group.parent is not None and group.parent.key == "param_groups"
 

@@ -13,7 +13,8 @@ from stator.shapes import random_ops as random_ops  # so does this
 from stator.shapes.floats import TracedFloat
 from stator.shapes.fused_ops import FUSED
 from stator.shapes.late import read_late
-from stator.shapes.scalar_ops import OPS, REFLECTIONS, Op
+from stator.shapes.scalar_ops import OPS as OPS  # with all rows
+from stator.shapes.scalar_ops import REFLECTIONS, Op
 
 Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
 Form = Callable[[Any, tuple[Any, ...], dict[str, Any]], Call | None]

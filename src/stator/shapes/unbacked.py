@@ -113,6 +113,10 @@ def usually(env: Any, condition: Any) -> bool | None:
         extents.append(size)
     picks = [sympy.Dummy(f"extent{i}", integer=True, positive=True) for i in range(len(extents))]
     condition = condition.xreplace(dict(zip(extents, picks, strict=True)))
+    apart = {
+        pick: part for part, pick in zip(extents, picks, strict=True) if part.free_symbols & condition.free_symbols
+    }
+    condition = condition.xreplace(apart)  # compared with what it is made of
     symbols = sorted(condition.free_symbols, key=str)
     found = set()
     for pick in _PICKS:

@@ -107,8 +107,8 @@ class Counts:
 
     def note(self, func: Any, args: tuple[Any, ...], made: Any, writes: int) -> None:
         """A call has counted; `writes`: how many the graph has done by now."""
-        first = made[0] if type(made) is tuple and made else made
-        count = first._meta.size[0] if type(first) is TracedTensor and first._meta.size else None
+        rows = made[0] if type(made) is tuple and made else made
+        count = rows._meta.size[0] if type(rows) is TracedTensor and rows._meta.size else None
         if type(count) is not TracedInt or not count.symbols.is_unbacked(count):
             return
         mask = args[-1]
@@ -116,7 +116,12 @@ class Counts:
             return
         known = self._known.setdefault(_key(mask, writes), count)
         if known is not count:
-            count.symbols.suppose(operator.eq, count, known)
+            symbols, symbol, first = count.symbols, count.expr, known.expr
+            symbols.suppose(operator.eq, count, known)
+            if symbol.is_Symbol and first.is_Symbol and symbol != first:  # torch does not conclude that two are equal
+                ranges = symbols.env.var_to_range
+                if ranges[first].issubset(ranges[symbol]):
+                    symbols.env._set_replacement(symbol, first, "one mask")
 
     def release(self) -> None:
         self._known.clear()

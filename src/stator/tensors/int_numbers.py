@@ -21,11 +21,53 @@ if TYPE_CHECKING:
 
 # Rows of `OPS` by name. The others take symbolic ints as they are, or only floats make sense to them.
 _OF_FLOATS = frozenset(
-    "pow pow_ ipow __pow__ __ipow__ float_power float_power_ lerp lerp_ clamp clamp_ clip clip_ clamp_min clamp_min_ "
-    "clamp_max clamp_max_ _foreach_pow _foreach_pow_ _foreach_lerp _foreach_lerp_ hardtanh hardtanh_ threshold "
-    "threshold_ _threshold softshrink layer_norm rms_norm group_norm batch_norm instance_norm nan_to_num pad "
-    "huber_loss smooth_l1_loss linalg_vector_norm margin_ranking_loss hinge_embedding_loss cosine_embedding_loss "
-    "cosine_similarity triplet_margin_loss multi_margin_loss pairwise_distance logit".split()
+    [
+        "pow",
+        "pow_",
+        "ipow",
+        "__pow__",
+        "__ipow__",
+        "float_power",
+        "float_power_",
+        "lerp",
+        "lerp_",
+        "clamp",
+        "clamp_",
+        "clip",
+        "clip_",
+        "clamp_min",
+        "clamp_min_",
+        "clamp_max",
+        "clamp_max_",
+        "_foreach_pow",
+        "_foreach_pow_",
+        "_foreach_lerp",
+        "_foreach_lerp_",
+        "hardtanh",
+        "hardtanh_",
+        "threshold",
+        "threshold_",
+        "_threshold",
+        "softshrink",
+        "layer_norm",
+        "rms_norm",
+        "group_norm",
+        "batch_norm",
+        "instance_norm",
+        "nan_to_num",
+        "pad",
+        "huber_loss",
+        "smooth_l1_loss",
+        "linalg_vector_norm",
+        "margin_ranking_loss",
+        "hinge_embedding_loss",
+        "cosine_embedding_loss",
+        "cosine_similarity",
+        "triplet_margin_loss",
+        "multi_margin_loss",
+        "pairwise_distance",
+        "logit",
+    ]
 )
 
 
