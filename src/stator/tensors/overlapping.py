@@ -45,29 +45,28 @@ def clashes(func: Any, args: Sequence[Any], plan: Plan, tensors: Sequence[Traced
 
 
 def _settle(one: Meta, other: Meta) -> None:
-    """Views that lie apart do so for these numbers only: they become constants, but for those that do not matter."""
-    numbers = [*one.size, *one.stride, one.offset, *other.size, *other.stride, other.offset]
-    if TracedInt not in map(type, numbers):
+    """Views that lie apart do so for these numbers only: they become constants, but for a size that does not matter."""
+    if TracedInt not in map(type, (*one.size, *one.stride, one.offset, *other.size, *other.stride, other.offset)):
         return
-    free = _common(one, other)
-    for number in numbers:
-        if type(number) is TracedInt and number_of(number) not in free:
-            operator.index(number)
+    steps = [tuple(map(operator.index, meta.stride)) for meta in (one, other)]
+    apart = abs(operator.index(one.offset) - operator.index(other.offset))
+    free = _shared(one, other, steps, apart)
+    for size in (*one.size, *other.size):
+        if number_of(size) != free:
+            operator.index(size)
 
 
-def _common(one: Meta, other: Meta) -> set[Any]:
-    """Sizes of dimensions that two views share, whose steps are longer than all that they differ in."""
-    strides = [*one.stride, *other.stride, one.offset, other.offset]
-    if len(one.size) != len(other.size) or set(map(type, strides)) != {int}:
-        return set()
-    rows = list(zip(map(number_of, one.size), map(number_of, other.size), one.stride, other.stride, strict=True))
-    shared = {i for i, (a, b, s, t) in enumerate(rows) if a == b and s == t and type(a) is not int}
-    rest = [row for i, row in enumerate(rows) if i not in shared]
-    if any(type(row[0]) is not int or type(row[1]) is not int for row in rest):
-        return set()
-    reach = abs(one.offset - other.offset)
-    reach += max(sum((a - 1) * s for a, _, s, _ in rest), sum((b - 1) * t for _, b, _, t in rest))
-    return {rows[i][0] for i in shared if rows[i][2] > reach and len(shared) == 1}
+def _shared(one: Meta, other: Meta, steps: list[tuple[int, ...]], apart: int) -> Any:
+    """The symbolic size that two views have in one dimension, with steps longer than all that they differ in."""
+    if steps[0] != steps[1]:
+        return None
+    symbolic = [i for i, size in enumerate(one.size) if type(size) is TracedInt]
+    if len(symbolic) != 1 or number_of(one.size[symbolic[0]]) != number_of(other.size[symbolic[0]]):
+        return None
+    (at,) = symbolic
+    reach = [sum((int(n) - 1) * s for i, (n, s) in enumerate(zip(m.size, steps[0], strict=True)) if i != at)
+             for m in (one, other)]  # fmt: skip
+    return number_of(one.size[at]) if steps[0][at] > apart + max(reach) else None
 
 
 def _geometry(meta: Meta) -> Geometry:
