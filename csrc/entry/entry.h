@@ -166,6 +166,7 @@ extern PyTypeObject Tail_Type;
 PyObject *compiled_enter(PyObject *compiled, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *tail_settle(PyObject *result);
 PyObject *tail_new(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *tail_call(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *tail_set_runner(PyObject *module, PyObject *function);
 
 /* traceback.c */

@@ -87,6 +87,7 @@ static PyMethodDef functions[] = {
     {"watch", (PyCFunction)(void (*)(void))compiled_watch, METH_FASTCALL, "watch(dict, changed): the next call of a Compiled after the dict changed calls changed() first"},
     {"set_state_twin", state_set_twin, METH_O, "set_state_twin(function): answers STATE where C cannot"},
     {"tail", (PyCFunction)(void (*)(void))tail_new, METH_FASTCALL, "tail(step, state, edges, owner, *carried)"},
+    {"tail_call", (PyCFunction)(void (*)(void))tail_call, METH_FASTCALL, "tail_call(owner, function, argument), or arguments and keywords"},
     {"set_step_runner", tail_set_runner, METH_O, "set_step_runner(runner)"},
     {"set_own_frames", (PyCFunction)(void (*)(void))traceback_set_own, METH_FASTCALL, "set_own_frames(prefixes, errors)"},
     {NULL},

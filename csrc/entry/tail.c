@@ -1,11 +1,13 @@
 /* Tail: what an entry function returns whose capture stopped at a break. It says which instruction to execute in
-   CPython and where to go on; the outermost call does both in a loop, so that loops with breaks do not nest. */
+   CPython and where to go on; the outermost call does both in a loop, so that loops with breaks do not nest. A call
+   that CPython runs whole is one too, without a place to go on: so no frame of stator lies below the program's. */
 #include "entry.h"
 #include <stddef.h>
 
 typedef struct {
     PyObject_VAR_HEAD
-    PyObject *items[1]; /* owned: step, state, edges, owner of the frames below, then the values that every continuation takes */
+    PyObject *items[1]; /* owned: step, state, edges, owner of the frames below, then the values that every continuation
+                           takes; or function, argument, None, owner, and perhaps keywords: then the argument is a tuple of them */
 } Tail;
 
 enum { STEP, STATE, EDGES, OWNER, CARRIED };
@@ -47,6 +49,27 @@ tail_new(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
     return (PyObject *)self;
 }
 
+/* tail_call(owner, function, argument) or tail_call(owner, function, arguments, keywords) */
+PyObject *
+tail_call(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 3 && nargs != 4) {
+        PyErr_SetString(PyExc_TypeError, "tail_call(owner, function, argument), or arguments and keywords");
+        return NULL;
+    }
+    Tail *self = PyObject_NewVar(Tail, &Tail_Type, nargs + 1);
+    if (self != NULL) {
+        self->items[STEP] = Py_NewRef(args[1]);
+        self->items[STATE] = Py_NewRef(args[2]);
+        self->items[EDGES] = Py_NewRef(Py_None);
+        self->items[OWNER] = Py_NewRef(args[0]);
+        if (nargs == 4) {
+            self->items[CARRIED] = Py_NewRef(args[3]);
+        }
+    }
+    return (PyObject *)self;
+}
+
 /* set_step_runner(runner) */
 PyObject *
 tail_set_runner(PyObject *Py_UNUSED(module), PyObject *function)
@@ -55,12 +78,23 @@ tail_set_runner(PyObject *Py_UNUSED(module), PyObject *function)
     Py_RETURN_NONE;
 }
 
+/* Calls the function or the step: a new reference, or NULL. */
+static PyObject *
+run(Tail *self)
+{
+    PyObject *arguments[5] = {NULL, self->items[OWNER], self->items[STEP], self->items[STATE], NULL};
+    size_t count = 3;
+    if (self->items[EDGES] == Py_None && Py_SIZE(self) > CARRIED) {
+        arguments[++count] = self->items[CARRIED];
+    }
+    return PyObject_Vectorcall(runner, arguments + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+}
+
 /* Executes the instruction: (*results, edge), or NULL. */
 static PyObject *
 execute(Tail *self)
 {
-    PyObject *arguments[4] = {NULL, self->items[OWNER], self->items[STEP], self->items[STATE]};
-    PyObject *out = PyObject_Vectorcall(runner, arguments + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    PyObject *out = run(self);
     Py_CLEAR(self->items[STATE]);
     if (out != NULL && (!PyTuple_Check(out) || PyTuple_GET_SIZE(out) < 1)) {
         Py_DECREF(out);
@@ -102,6 +136,11 @@ tail_settle(PyObject *result)
 {
     while (result != NULL && Py_IS_TYPE(result, &Tail_Type)) {
         Tail *self = (Tail *)result;
+        if (self->items[EDGES] == Py_None) {
+            result = run(self);
+            Py_DECREF(self);
+            break;
+        }
         PyObject *out = execute(self);
         result = out == NULL ? NULL : follow(self, out);
         Py_XDECREF(out);

@@ -6,13 +6,13 @@ import types
 from collections.abc import Callable, Container
 from typing import Any
 
-from stator import _frames
+from stator import _entry, _frames
 from stator.errors import Unsupported
 from stator.guards import path as paths
 from stator.guards.path import Path
 from stator.native.callers import CO_VARARGS, CO_VARKEYWORDS
 from stator.runtime.continuation import Continuation
-from stator.runtime.module_calls import first_function
+from stator.runtime.module_calls import entered_function
 from stator.runtime.naming import argument_names, shown
 from stator.runtime.tensor_host import TensorHost
 from stator.runtime.throwing import throw
@@ -30,8 +30,8 @@ class Call:
         self.values = (*args, *self.kwargs.values())  # as the guard program numbers them
 
     def run(self, owner: Any = None) -> Any:
-        """The call itself, in CPython; frames below it go to the owner."""
-        return _frames.below(owner, self.function, self.args, self.kwargs)
+        """The call itself, which CPython runs once stator has returned; frames below it go to the owner."""
+        return _entry.tail_call(owner, self.function, self.args, self.kwargs)
 
     def fail(self, error: BaseException) -> Any:
         """Nothing has happened yet: the error is the caller's."""
@@ -44,7 +44,7 @@ class Call:
         host.enter_const(function)
         if type(function) is types.MethodType:
             receiver = (host.enter_const(function.__self__),)
-            function = first_function(host, function)
+            function = entered_function(host, function)
         enter = host.light if takes_plainly(function) else host.enter
         waits = host.waiting if enter == host.light else ()
         entered = [enter_or_wait(host, enter, value, paths.arg(i), waits) for i, value in enumerate(self.values)]
@@ -57,7 +57,7 @@ class Call:
 
         def run(*values: Any) -> Any:
             keywords = dict(zip(names, values[npos:], strict=True)) if names else None
-            return _frames.below(owner, function, values[:npos], keywords)
+            return _entry.tail_call(owner, function, values[:npos], keywords)
 
         return [paths.arg(i) for i in range(len(self.values))], run
 
@@ -91,13 +91,13 @@ class ResumedCall(Call):
 
     def run(self, owner: Any = None) -> Any:
         function, state = self.continuation.build(self.values)
-        return _frames.below(owner, function, state)
+        return _entry.tail_call(owner, function, state)
 
     def eager_function(self, owner: Any) -> tuple[list[Path], Callable[..., Any]]:
         build = self.continuation.build
 
         def run(*values: Any) -> Any:
-            return _frames.below(owner, *build(values))
+            return _entry.tail_call(owner, *build(values))
 
         return [paths.arg(i) for i in range(len(self.values))], run
 

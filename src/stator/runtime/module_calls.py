@@ -62,7 +62,7 @@ def is_only_forward(host: Any, record: Any) -> bool:
     return True
 
 
-def first_function(host: Any, method: MethodType) -> Any:
+def entered_function(host: Any, method: MethodType) -> Any:
     """What the call of a bound method comes to first: for a module without hooks its forward, as in calls inside."""
     module, function = method.__self__, method.__func__
     cls = type(module)
