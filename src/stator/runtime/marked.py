@@ -29,7 +29,7 @@ from stator.runtime.compiling import not_compiling
 from stator.runtime.entering import answer_frame
 from stator.tensors.lowering import PLAIN
 from stator.tensors.modes import default_device
-from stator.tensors.recorder import RecordingMode
+from stator.tensors.recording_mode import RecordingMode
 from stator.tensors.signals import UnsupportedOp
 from stator.tensors.targets import Target
 from stator.tensors.traced import TracedTensor

@@ -19,7 +19,7 @@ from stator.eval.ops_except import CALLED
 from stator.frame import Frame
 from stator.native.callers import call_python
 from stator.native.rows import standin
-from stator.tensors.recorder import Caught
+from stator.tensors.recording_mode import Caught
 from stator.tensors.signals import UnsupportedOp
 from stator.tensors.subclasses import PLAIN, check_class, dressed, overrides, why_not
 from stator.tensors.targets import register, target_of, unbind

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from stator.shapes.scalar import number
+from stator.tensors.applying import apply
 from stator.tensors.array_calls import DTYPES, FACTS, NUMPY_DTYPES, SCALAR, array_call, function_of, np, traced_call
 from stator.tensors.fakes import looking, make_fake, own_mode
 from stator.tensors.meta import Meta, SymbolicMeta, intern
@@ -340,7 +341,7 @@ def record_call(
         put_in(named, nodes.__getitem__, _itself),
     )
     target = Target(array_call, "call_function", array_call, name.partition(":")[2])
-    made = recorder._apply(target, plan, read_state(), arguments, {}, leaves.tensors)
+    made = apply(recorder, target, plan, read_state(), arguments, {}, leaves.tensors)
     return _wrapped(made, result, kinds, leaves)
 
 

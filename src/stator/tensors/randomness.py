@@ -11,6 +11,7 @@ import torch
 
 from stator.shapes.scalar import number
 from stator.tensors import settings
+from stator.tensors.applying import apply
 from stator.tensors.meta import Meta, intern
 from stator.tensors.modes import read_state
 from stator.tensors.plan import Constant, New, Plan
@@ -105,7 +106,7 @@ def read(recorder: Recorder, generator: Any) -> Any:
     check(recorder, "torch.get_rng_state")
     plan = Plan(New(_layout()), None, (), (), True, False)
     target = Target(read_generator, "call_function", read_generator, "rng_state")
-    return recorder._apply(target, plan, read_state(), (operand(recorder, generator),), {}, [])
+    return apply(recorder, target, plan, read_state(), (operand(recorder, generator),), {}, [])
 
 
 def write(recorder: Recorder, generator: Any, state: Any) -> None:
@@ -119,8 +120,8 @@ def write(recorder: Recorder, generator: Any, state: Any) -> None:
 
 def _write(recorder: Recorder, function: Any, args: tuple[Any, ...], tensors: list[TracedTensor]) -> None:
     plan = Plan(Constant(None), None, (), (), False, False)
-    recorder._apply(
-        Target(function, "call_function", function, function.__name__), plan, read_state(), args, {}, tensors
+    apply(
+        recorder, Target(function, "call_function", function, function.__name__), plan, read_state(), args, {}, tensors
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from types import FunctionType
@@ -12,22 +11,20 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.overrides import TorchFunctionMode
 
 from stator.shapes.fused_ops import FUSED
 from stator.shapes.polynomial import Polynomial
-from stator.shapes.scalar import TracedBool, number
+from stator.shapes.scalar import TracedBool
 from stator.shapes.scalar_forms import takes_floats, tensorised, with_tensor
 from stator.shapes.symbols import Symbols
-from stator.tensors import attributes, counting, data, default_type, finish, indexing, inputs, int_numbers, randomness
+from stator.tensors import attributes, counting, data, default_type, ending, indexing, inputs, int_numbers, randomness
 from stator.tensors import data_dependent as data_dependent  # registers its rows
 from stator.tensors import gradients as gradients
 from stator.tensors import normalising as normalising
 from stator.tensors import triangles as triangles
-from stator.tensors.array_calls import array_call, array_call_once
-from stator.tensors.checks import assert_holds
-from stator.tensors.failing import draws_nothing, may_draw, may_fail, may_run_twice
-from stator.tensors.fakes import WatchingMode, make_fake, own_mode, serve_operators
+from stator.tensors.applying import apply
+from stator.tensors.examples import examples
+from stator.tensors.fakes import WatchingMode, make_fake, own_mode
 from stator.tensors.leaving import Calls, state_effects
 from stator.tensors.lowering import PLAIN, ForeignArgument, lower
 from stator.tensors.memo import memo
@@ -47,60 +44,24 @@ from stator.tensors.modes import (
 from stator.tensors.nodes import NodeWriter
 from stator.tensors.number_nodes import NumberNodes
 from stator.tensors.overlapping import clashes
-from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
+from stator.tensors.plan import New, Plan
 from stator.tensors.planning import plan_of
 from stator.tensors.python_types import CLASSES, as_dtypes
 from stator.tensors.readings import Readings
-from stator.tensors.rows import is_metadata
+from stator.tensors.recording_mode import RecordingMode
 from stator.tensors.scalars import ARITHMETIC, DIVISIONS, Scalars, truth_tensor
-from stator.tensors.signals import DataDependent, HiddenNumber, NotLeaf, OpFailed, UnsupportedOp, describe
-from stator.tensors.subclasses import PLAIN as PLAIN_CLASSES
+from stator.tensors.signals import DataDependent, HiddenNumber, NotLeaf, UnsupportedOp, describe
 from stator.tensors.subclasses import overrides
-from stator.tensors.subgraph import SubGraph, left_its_graph
+from stator.tensors.subgraph import SubGraph
 from stator.tensors.targets import KINDS, Target, as_operator, target_of, unbind
 from stator.tensors.traceable import traceable
-from stator.tensors.traced import LEAF_VIEW, Storage, TracedTensor, current, make, make_view, views_leaf
-from stator.tensors.undoing import MOST_SAVED, Failures, can_be_undone
+from stator.tensors.traced import Storage, TracedTensor, current, make
 
 Location = Callable[[], Any]
 SET_ITEM: Any = target_of(operator.setitem)
 NUMBERS = ("alpha", "value")  # arguments that take a number, for which torch reads a tensor
 
 INDEXING: dict[Any, Callable[..., Any]] = {operator.getitem: indexing.get, operator.setitem: indexing.put}
-
-
-class Caught(Exception):
-    """A call as C hands it on to `__torch_function__`."""
-
-    def __init__(self, func: Any, args: Any, kwargs: Any) -> None:
-        super().__init__()
-        self.func, self.args, self.kwargs = func, args, kwargs
-
-
-class RecordingMode(TorchFunctionMode):
-    """Sees the torch calls that native code makes without a traced tensor: factories, and changes of state."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        super().__init__()
-        self.recorder = recorder
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self.recorder.catching:
-            raise Caught(func, args, kwargs)
-        if target_of(func) is None or (args and _is_real(args[0]) and is_metadata(func)):
-            return func(*args, **(kwargs or {}))
-        return self.recorder.call(func, args, kwargs or {})
-
-
-def _is_real(value: object) -> bool:
-    return isinstance(value, torch.Tensor) and type(value) is not TracedTensor
-
-
-def _fails_outside(plan: Plan, state: State, tensors: list[TracedTensor]) -> bool:
-    """Whether torch may refuse to write to a tensor of inference mode, or to save it for backward."""
-    if any(tensors[index]._meta.inference for index in plan.mutated):
-        return True
-    return state.grad and any(traced._meta.requires_grad for traced in tensors)
 
 
 def _is_symbolic(key: Any) -> bool:
@@ -245,27 +206,7 @@ class Recorder:
 
     def examples(self) -> tuple[Any, list[Any]]:
         """For a backend: the fake mode, and fake tensors or symbolic ints for the graph inputs."""
-        mode = self.symbolic_mode
-        assert mode is not None
-        serve_operators()
-        memory = [None if type(v) is torch.SymInt else inputs.place_of(v)[0] for v in self._inputs.names.values()]
-        metas = self._inputs.metas
-        examples = []
-        sharing = Counter(memory)
-        for (name, value), place in zip(self._inputs.names.items(), memory, strict=True):
-            meta = metas.get(name)
-            if place is None:
-                examples.append(value)
-            elif meta is not None and sharing[place] == 1:
-                fake = make_fake(mode, meta)
-                fake._is_param = isinstance(value, torch.nn.Parameter)
-                examples.append(fake)
-            else:  # fakes of real tensors share memory as those do
-                if type(meta) is SymbolicMeta:
-                    for size in meta.size:
-                        number(size)
-                examples.append(mode.from_tensor(value, static_shapes=True))
-        return mode, examples
+        return examples(self)
 
     def input(
         self, tensor: torch.Tensor, name: str, dims: tuple[tuple[Any, ...], tuple[Any, ...]] | None = None
@@ -470,7 +411,7 @@ class Recorder:
             explicit = default_type.made_explicit(target, plan, found, (args, kwargs))
             if explicit is not None:  # so the graph does not look at the default, nor does Inductor
                 named_nodes, state = {**named_nodes, **explicit}, state._replace(dtype=self.state.start.dtype)
-        made = self._apply(target, plan, state, tuple(nodes), named_nodes, found)
+        made = apply(self, target, plan, state, tuple(nodes), named_nodes, found)
         if target.func in ARITHMETIC and type(made) is TracedTensor:
             self.scalars.note(target.func, args, made)
         elif target.func in DIVISIONS and type(made) is TracedTensor:
@@ -522,110 +463,12 @@ class Recorder:
                 plans[start] = known
         return known
 
-    def _apply(
-        self,
-        target: Target,
-        plan: Plan,
-        state: State,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        tensors: list[TracedTensor],
-    ) -> Any:
-        """Does to the graph and to the traced tensors what the plan says."""
-        for traced in tensors:
-            if traced._recorder is not self:
-                raise UnsupportedOp(describe(target.func), "a traced tensor of another capture", "tensor-escaped")
-            if traced._meta.inference and not state.inference and _fails_outside(plan, state, tensors):
-                raise UnsupportedOp(describe(target.func), "a tensor of inference mode outside it", "tensor-metadata")
-        if plan.silent:
-            return self._result(plan.result, None, tensors, [])
-        for index in plan.mutated:
-            if reason := tensors[index]._storage.fixed:
-                raise UnsupportedOp(describe(target.func), reason, "tensor-metadata")
-            if self.fallible and self.sub is None and not tensors[index]._storage.mutated:
-                self.before_write(tensors[index])
-            if views_leaf(tensors[index]) and torch.is_grad_enabled():
-                raise OpFailed(RuntimeError(LEAF_VIEW), describe(target.func))
-        if state != self.state.now:
-            self.state.go_to(state)
-        if self.sub is not None:
-            self.sub.note(tensors)
-            args, kwargs = self.sub.adopt(args), self.sub.adopt(kwargs)
-            self._check_inner(target, plan, tensors)
-        elif any(traced._node.graph is not self.graph for traced in tensors):
-            raise left_its_graph()
-        if self.symbols is not None and self.symbols.assertions:
-            self.numbers.write_checks()
-        node = self.nodes.add(target.op, target.target, args, kwargs, target.name)
-        if plan.bindings and self.symbols is not None:
-            self.symbols.makers.update(dict.fromkeys(plan.bindings, self.symbols.stack()))
-            self.numbers.sources.update({symbol: (node, path) for symbol, path in plan.bindings.items()})
-        if not plan.pure:
-            self.kept.add(node)
-            for index in plan.mutated:
-                tensors[index]._storage.mutated = True
-                tensors[index]._storage.writes.append(node)
-                self.writes += 1
-                self.readings.writers.add(node)
-        if plan.single is not None:
-            node.meta.value = plan.result
-            return self.new(plan.single, node, self.memory())
-        for index, meta in plan.updates:
-            self.update(tensors[index], meta)
-        node.meta.value = plan.result if type(plan.result) is not Same else New(tensors[plan.result.index]._meta)
-        return self._result(plan.result, node, tensors, [])
-
     def memory(self) -> Storage:
         """The memory of a new tensor."""
         storage = Storage()
         if self.sub is not None:
             self.sub.storages.append(storage)
         return storage
-
-    def _check_inner(self, target: Target, plan: Plan, tensors: list[TracedTensor]) -> None:
-        """A graph inside of another one runs later: it must leave the tensors of that one as they are."""
-        assert self.sub is not None
-        for index in {*plan.mutated, *(index for index, _ in plan.updates)}:
-            storage = tensors[index]._storage
-            if not self.sub.owns(storage):
-                raise UnsupportedOp(describe(target.func), self.sub.why, "autograd")
-            self.sub.written.append(storage)
-
-    def _result(self, what: Any, node: Any, tensors: list[TracedTensor], made: list[TracedTensor]) -> Any:
-        kind = type(what)
-        if kind is New:
-            return self._new_result(what, node, tensors, made)
-        if kind is Same:
-            return tensors[what.index]
-        if kind is Again:
-            return made[what.index]
-        if kind is Constant:
-            return what.value
-        return self._group(what, node, tensors, made)
-
-    def _new_result(self, what: New, node: Any, tensors: list[TracedTensor], made: list[TracedTensor]) -> TracedTensor:
-        if what.alias is not None:
-            storage = tensors[what.alias]._storage
-        elif what.twin is not None:
-            storage = made[what.twin]._storage
-        else:
-            storage = self.memory()
-        traced = self.new(what.meta, node, storage)
-        node.meta.value = what
-        if what.view is not None:
-            make_view(traced, tensors[what.view])
-        made.append(traced)
-        return traced
-
-    def _group(self, what: Group, node: Any, tensors: list[TracedTensor], made: list[TracedTensor]) -> Any:
-        items = []
-        for index, item in enumerate(what.items):
-            if type(item) in (New, Group) and node is not None:
-                part = self.nodes.item(node, index if what.names is None else what.names[index])
-            else:
-                part = node
-            items.append(self._result(item, part, tensors, made))
-        return what.build(items)
 
     def new(self, meta: Meta, node: fx.Node, storage: Storage) -> TracedTensor:
         traced = make(self, meta, node, storage)
@@ -673,48 +516,17 @@ class Recorder:
         """Names of the graph inputs whose memory the graph writes to."""
         return self._inputs.mutated()
 
-    def can_be_undone(self) -> bool:
-        """Whether what the graph writes to inputs can be put back."""
-        now = {id(tensor): traced for traced, tensor in self._inputs.by_id.values()}
-        before = ((self._inputs.metas[name], now[id(self.tensor(name))]._meta) for name in self.mutated)
-        if any(type(self.tensor(name)) not in PLAIN_CLASSES for name in self.mutated):
-            return False  # copying would be up to the subclass
-        return all(can_be_undone(*metas) for metas in before)
-
-    def is_costly(self) -> bool:
-        """Whether what the graph writes to inputs cannot be put back, or is not worth a copy."""
-        written = sum(self.tensor(name).nbytes for name in self.mutated)
-        return written > MOST_SAVED or not self.can_be_undone()
-
     def state_effects(self) -> Calls:
         """Calls to make after the graph: the torch state that the program left changed; known once it has ended."""
         return [] if self._left is None else state_effects(self.scope, self._left)
 
     def finish(self, outputs: Any) -> fx.GraphModule:
         """Closes the graph with these traced tensors as outputs, and cleans it up."""
-        self.numbers.write_checks()
-        left = self._left  # blocks of autocast open at a break share what they have cast
-        self.state.finish(not self.traces and left is not None and left.nesting > self.scope.nesting)
-        if any(traced._node.graph is not self.graph for traced in outputs):
-            raise left_its_graph()
-        failing = {node for node in self.graph.nodes if node.op.startswith("call") and may_fail(node)}
-        failing |= self.numbers.takers_of_data()
-        self.failing = failing
-        mutated = self.mutated
-        told = bool(mutated) and self.fallible  # after it has written
-        if (failing or self.fallible) and not (told and self.is_costly()) and all(map(may_run_twice, self.kept)):
-            self.repeatable = not any(self._inputs.metas[name].inference for name in mutated)
-        if not self.repeatable or mutated:
-            for node in self.graph.find_nodes(op="call_function", target=array_call):
-                node.target = array_call_once
-        if self.repeatable and mutated:
-            found = Failures(failing, self._inputs.writers(), self.readings.homes)
-            self.fails_late = told or found.come_late(self.graph, self._inputs.metas)
-        drawing = (node for node in self.kept if node not in self.readings.writers or may_draw(node))
-        self.random = any(node.target is not assert_holds and not draws_nothing(node) for node in drawing)
-        module = finish.close(self.graph, [traced._node for traced in outputs], self.kept | failing)
-        self._inputs.keep({node.name for node in self.graph.find_nodes(op="placeholder")})
-        return module
+        return ending.finish(self, outputs)
+
+    def can_be_undone(self) -> bool:
+        """Whether what the graph writes to inputs can be put back."""
+        return ending.can_be_undone(self)
 
     def release(self) -> None:
         """Drops the recorder's own references to traced tensors."""
