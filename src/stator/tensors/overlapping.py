@@ -1,6 +1,7 @@
 """Operations that write to memory which they also read, or twice: eager refuses, or the order of its elements counts.
 
-What traces such an operation calculates with the memory as it was before, and never refuses.
+What traces such an operation calculates with the memory as it was before, and never refuses. Where it depends on data
+where tensors lie, they are taken to lie apart: eager would refuse most of what does not.
 """
 
 from __future__ import annotations
@@ -28,20 +29,36 @@ def clashes(func: Any, args: Sequence[Any], plan: Plan, tensors: Sequence[Traced
     """Whether a call writes to what it reads elsewhere, or to one place twice."""
     for index in plan.mutated:
         written = tensors[index]
-        if written._meta.device.type == "meta":
+        if written._meta.device.type == "meta" or _is_from_data(written._meta):
             continue
         place = _region(func, args, written._meta)
         if place is None:
             continue
         if not _is_distinct(place):
             return True
+        whole = _is_whole(func, args)
         for other in tensors:
-            if other._storage is written._storage and other._meta.dtype is written._meta.dtype and other is not written:
-                read = _geometry(other._meta)
-                if read != place and not _in_order(place, read) and _meet(place, read):
-                    return True
-                _settle(written._meta, other._meta)
+            if other is written or other._storage is not written._storage:
+                continue
+            if other._meta.dtype is not written._meta.dtype or _is_from_data(other._meta):
+                continue
+            if whole and other._meta.key[:3] == written._meta.key[:3]:  # the very same elements
+                continue
+            if _touch(place, _geometry(other._meta)):
+                return True
+            _settle(written._meta, other._meta)
     return False
+
+
+def _is_from_data(meta: Meta) -> bool:
+    """Whether it depends on data where a tensor lies."""
+    numbers = (*meta.size, *meta.stride, meta.offset)
+    return any(type(number) is TracedInt and number.symbols.is_unbacked(number) for number in numbers)
+
+
+def _touch(place: Geometry, read: Geometry) -> bool:
+    """Whether what is written and what is read have an element in common that counts."""
+    return read != place and not _in_order(place, read) and _meet(place, read)
 
 
 def _settle(one: Meta, other: Meta) -> None:
@@ -74,10 +91,14 @@ def _geometry(meta: Meta) -> Geometry:
     return tuple(sizes), tuple(strides), offset
 
 
+def _is_whole(func: Any, args: Sequence[Any]) -> bool:
+    return func is not operator.setitem or args[1] is ...
+
+
 def _region(func: Any, args: Sequence[Any], meta: Meta) -> Geometry | None:
     """What is written to; None if it is not known."""
     place = _geometry(meta)
-    if func is not operator.setitem:
+    if _is_whole(func, args):
         return place
     index = args[1] if type(args[1]) is tuple else (args[1],)
     if not all(type(one) in _INDICES for one in index):
