@@ -51,10 +51,11 @@ class Audit:
 def is_mutable(value: Any) -> bool:
     """Containers and instances of Python classes; classes, functions and modules are guarded by other means.
 
-    What `typing` makes and keeps in its caches never changes.
+    What `typing` makes and keeps in its caches never changes; stand-ins belong to one capture, but may lie where
+    something lay that has died.
     """
     cls = type(value)
-    if cls.__module__ == "typing":
+    if cls.__module__.partition(".")[0] in ("typing", "stator"):
         return False
     if issubclass(cls, CONTAINERS):
         return True
