@@ -110,6 +110,10 @@ follow(Tail *self, PyObject *out)
 {
     Py_ssize_t results = PyTuple_GET_SIZE(out) - 1, carried = Py_SIZE(self) - CARRIED, count = results + carried;
     Py_ssize_t edge = PyLong_AsSsize_t(PyTuple_GET_ITEM(out, results));
+    if (edge >= 0 && edge < PyTuple_GET_SIZE(self->items[EDGES]) && results == 1
+        && PyTuple_GET_ITEM(self->items[EDGES], edge) == Py_True) { /* nothing is left but to return it */
+        return Py_NewRef(PyTuple_GET_ITEM(out, 0));
+    }
     if (edge < 0 || edge >= PyTuple_GET_SIZE(self->items[EDGES])
         || !Py_IS_TYPE(PyTuple_GET_ITEM(self->items[EDGES], edge), &Compiled_Type)) {
         PyErr_SetString(PyExc_SystemError, "a step left by an edge that leads nowhere");

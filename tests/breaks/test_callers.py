@@ -1,4 +1,4 @@
-"""Calls that CPython runs as they are: no frame of stator lies between them and their caller."""
+"""Calls that CPython runs as they are have no frame of stator below them, and what only returns none above."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import stator
+from tests.harness import check
 
 X = torch.ones(2)
 
@@ -55,3 +56,37 @@ def counting(x: Any, n: str) -> Any:
 def test_beyond_the_recompile_limit() -> None:
     compiled = stator.compile(counting, backend="eager", options={"recompile_limit": 1})
     assert [compiled(X, "a" * n)[0] for n in range(4)] == ["<listcomp>"] * 4
+
+
+@stator.disable
+def opaque(x: Any) -> Any:
+    return x * 2
+
+
+def last(x: Any) -> Any:
+    return opaque(x + 1)
+
+
+def two_deep(x: Any) -> Any:
+    y = x.sin()
+    return last(y)
+
+
+def in_a_block(x: Any) -> Any:
+    try:
+        return opaque(x + 1)
+    finally:
+        x.add_(1)
+
+
+class Net(torch.nn.Module):
+    def forward(self, x: Any) -> Any:
+        return last(x)
+
+
+@pytest.mark.parametrize(("program", "captures"), [(last, 1), (two_deep, 1), (Net(), 1), (in_a_block, 2)])
+def test_what_only_returns_is_not_captured(program: Any, captures: int) -> None:
+    check(program, X, fullgraph=False, expect_breaks=1)
+    stator.reset()
+    stator.compile(program, backend="eager")(torch.ones(2))
+    assert stator.stats()["frames_captured"] == captures

@@ -393,6 +393,14 @@ def exits_of(code: CodeType, unit: int) -> Exits:
     return Exits(fall, results(True) if jumps else None, null, target, following)
 
 
+SUSPENDS = 0x20 | 0x80 | 0x200  # flags of code objects: generators, coroutines, asynchronous generators
+
+
+def returns_at(code: CodeType, unit: int) -> bool:
+    """Whether a plain function returns what is on top of its stack there."""
+    return units(code)[unit][0] == "RETURN_VALUE" and not code.co_flags & SUSPENDS
+
+
 def single(code: CodeType, unit: int, layout: Layout, level: int) -> CodeType:
     """Executes the instruction at `unit` and returns (*results, edge)."""
     name, arg, following = units(code)[unit]

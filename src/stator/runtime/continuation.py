@@ -15,7 +15,7 @@ from stator import _frames
 from stator._frames import UNBOUND
 from stator.code import resume
 from stator.code.decode import units
-from stator.code.finishing import FINISHES
+from stator.code.finishing import FINISHES, nothing
 from stator.code.hidden import is_module_call
 from stator.code.resume import Exits, Layout
 from stator.errors import InternalError, Location
@@ -287,6 +287,20 @@ class Break:
             if frame.lasti is not None:
                 found.add(frame.lasti)
         return found
+
+    def only_returns(self) -> bool:
+        """Whether what the instruction gives is the result of the call: all frames return it at once."""
+        exits, inner = self.exits, self.frames[-1]
+        if exits.fall != 1 or exits.null or inner.below or self.handled >= 0:
+            return False
+        if not resume.returns_at(inner.code, exits.following):
+            return False
+        return all(
+            FINISHES[frame.finish].emit is nothing
+            and not frame.stack
+            and resume.returns_at(frame.code, units(frame.code)[frame.unit][2])
+            for frame in self.frames[:-1]
+        )
 
     def ways(self) -> dict[int, tuple[tuple[Any, ...], Callable[[], Continuation]]]:
         """For each edge: a key that is equal where the continuation is, and how to make it."""

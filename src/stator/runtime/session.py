@@ -18,6 +18,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from stator import _entry, _frames
+from stator.code import resume
 from stator.code.hidden import is_hidden
 from stator.code.own_files import OWN_FILES
 from stator.control.breaking import breaks_are_errors
@@ -389,10 +390,13 @@ class Cache:
         return GoingOn(partial(self.edges, capture), self.session.below, partial(self.look_round, capture))
 
     def edges(self, capture: Capture, found: Break) -> tuple[Any, ...]:
-        """What goes on behind a break, by edge."""
+        """What goes on behind a break, by edge; True: the call returns what the instruction gave."""
         ways = found.ways()
-        made = {}
+        made: dict[int, Any] = {}
         for edge, (key, make) in ways.items():  # the key begins with the number of results
+            if edge == resume.FALL and found.only_returns():
+                made[edge] = True
+                continue
             told = inherited.lessons(found, key[0], self.learned.lessons, self.session.loops, capture.host)
             made[edge] = self.session.continuation(key, make, told)
         return tuple(made.get(edge) for edge in range(max(made, default=-1) + 1))

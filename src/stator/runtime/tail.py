@@ -16,7 +16,7 @@ from stator.runtime.continuation import Piece
 class GoingOn(NamedTuple):
     """Where a break leads: what goes on for each edge, and who takes the frames below the instruction."""
 
-    edges: Any  # Break -> tuple of Compiled or None, by edge
+    edges: Any  # Break -> tuple of Compiled, True or None, by edge
     owner: Any
     look: Any  # Break -> None, before anything is compiled: Again if the capture is to be another one
 
