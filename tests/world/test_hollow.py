@@ -618,3 +618,15 @@ def test_static_first_and_then_hollow(size):
         return [Holder(items=list(range(size)), d=dict.fromkeys(range(size)), s=set(range(size))), -1]
 
     differ(program, make, calls=4)
+
+
+def test_elements_of_sets_lie_where_they_lay():
+    def program(elements, x):
+        return elements.pop(), x + 1
+
+    for start in ({9, 17, 1, -3, 5, 33}, {2**40, 8, 0.5, "a", (1, 2), 16}):
+        compiled = stator.compile(program, backend="eager", fullgraph=True, options={"recompile_limit": 20})
+        ours, theirs = start.copy(), start.copy()
+        for _ in range(len(start)):
+            assert compiled(ours, T)[0] == program(theirs, T)[0]
+            assert list(ours) == list(theirs)

@@ -20,6 +20,7 @@ from stator import _entry, _frames
 from stator._frames import UNBOUND
 from stator.errors import unsupported
 from stator.guards.check import ALIVE, CODE_IS, EQ, IS, KEYS, LEN, SAME, TYPE_IS
+from stator.guards.constant import is_plain
 from stator.world import ambient
 from stator.world.exceptions import enter_exception, enter_traceback, exception_fields
 from stator.world.iterators import ITERATOR_ROWS, enter_opaque, foreign, refuse_sequence
@@ -176,12 +177,17 @@ def enter_elements(world: World, obj: Any, path: Path) -> list[Any]:
     world.guards.add(path, TYPE_IS, type(obj), world.origin())
     world.guards.add(path, LEN, len(obj), world.origin())
     outer = list(base_of(type(obj), (set, frozenset)).__iter__(obj))
-    items = [world.enter(item, path.iter_at(i)) for i, item in enumerate(outer)]
+    items = [enter_element(world, item, path.iter_at(i)) for i, item in enumerate(outer)]
     if not all(is_key(item) or is_c_hashed(item) for item in outer):  # where each lies is what code of the user said
         if not all(map(same_place, items, outer)):
             raise world.refuse("outside-type", "a set of objects with a hash of their own", type=type(obj).__name__)
         world.guards.add(path.part("hashes", _entry.hash_numbers), EQ, _entry.hash_numbers(obj), world.origin())
     return items
+
+
+def enter_element(world: World, item: Any, path: Path) -> Any:
+    """Where an element lies depends on its value: numbers and texts are constants, also if they vary."""
+    return constant(world, item, path) if is_plain(item) else world.enter(item, path)
 
 
 def enter_list(world: World, obj: Any, path: Path) -> Any:
