@@ -40,9 +40,8 @@ def _add(function: Any, mark: Mark) -> None:
     """Marks by identity, without keeping the function alive where that is possible."""
     key = id(function)
     try:
-        reference: Callable[[], Any] = weakref.ref(
-            function, functools.partial(_marks.pop, key)
-        )  # in C: no interruption
+        forget = functools.partial(_marks.pop, key)  # in C: no interruption
+        reference: Callable[[], Any] = weakref.ref(function, forget)
     except TypeError:
         reference = lambda: function  # noqa: E731
     _marks[key] = reference, mark
