@@ -14,7 +14,7 @@ import torch
 from torch import fx
 
 from stator.errors import BackendError, InvalidBackend, InvalidOptions
-from stator.graph import inference, module
+from stator.graph import formulas, inference, module
 from stator.graph.cache_tag import tagged
 from stator.graph.heard import told_afterwards
 from stator.graph.tracing import compiling, without_onednn
@@ -56,6 +56,7 @@ def inductor(
     from torch._inductor import compile_fx  # heavy
 
     patches = inductor_settings(mode, options, dynamic)
+    formulas.install()
     with tagged():
         compiled: Compiled = compile_fx.compile_fx(graph, inputs, config_patches=patches)
     return compiled

@@ -11,6 +11,7 @@ from torch._guards import SLoc, Source
 from stator.shapes.unbacked import Question, answer, is_condition, usually
 
 USUAL = 8192  # what compilers may take a size for that only data tells
+TRIED = "sizevars.expect_true"  # how Inductor asks for what it needs to generate code in a certain way
 
 
 class Place(SLoc):
@@ -112,6 +113,8 @@ def env_class() -> Any:
                 self._set_replacement(new_s, known, "merged")
 
         def guard_or_defer_runtime_assert(self, orig_expr: Any, msg: str, fx_node: Any = None) -> bool:
+            if msg == TRIED and self.symbols.unbacked and usually(self, orig_expr) is False:
+                return False  # it has another way, as for sizes that it knows
             known = self.num_deferred_runtime_asserts
             result: bool = super().guard_or_defer_runtime_assert(orig_expr, msg, fx_node)
             if self.num_deferred_runtime_asserts != known and self.symbols.answering:
