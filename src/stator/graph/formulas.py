@@ -1,4 +1,4 @@
-"""Formulas that Inductor is given in place of its own where a size is from data, so that it is as quick as with other sizes.
+"""Formulas that Inductor is given in place of its own where a size is from data, to be as quick as with other sizes.
 
 A softmax over a dimension that may be empty is no different from any other in compiled code, whose maximum of nothing
 is -inf; Inductor's own formula copies its input to have something to take the maximum of.
@@ -46,7 +46,7 @@ FORMULAS = {torch.ops.aten._softmax.default: _softmax, torch.ops.aten._log_softm
 
 @cache
 def install() -> None:
-    """Puts the formulas into Inductor's tables, once; they leave sizes of others than stator to those that were there."""
+    """Puts the formulas into Inductor's tables, once; what was there serves sizes that are not stator's."""
     from torch._inductor import decomposition, lowering  # heavy
 
     greatest = torch.ops.stator.greatest.default
