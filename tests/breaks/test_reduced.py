@@ -177,3 +177,38 @@ def test_scopes_of_torch_end_with_a_failed_capture() -> None:
             with pytest.raises(ValueError, match=r"\[1, tens"):
                 compiled(torch.ones(n, 3), s, [1, torch.ones(3)])
     assert not [event for event in seen if "does not accept" in event.text]
+
+
+class Removing:
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        self.removed = name
+
+
+class Storing:
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        super().__setattr__("stored", name)
+
+
+def test_classes_with_only_one_of_setattr_and_delattr() -> None:
+    """One slot in C stands for both: the capture wrote to the real objects."""
+    removing, storing = Removing(), Storing()
+    removing.size, storing.size, storing.gone = 1, 1, 2  # type: ignore[attr-defined]
+
+    def f(x: torch.Tensor, removing: Any, storing: Any) -> Any:
+        removing.size += 1
+        storing.size += 1
+        removing.more = x
+        del removing.more
+        storing.gone = x
+        del storing.gone
+        return x + removing.size
+
+    compiled = stator.compile(f, backend="eager")
+    with recording("error", "skip") as seen:
+        for size in (2, 3, 4, 5):
+            assert compiled(torch.ones(1), removing, storing) == 1 + size
+            assert vars(removing) == {"size": size, "removed": "more"}
+            assert vars(storing) == {"size": size, "stored": "gone"}
+    assert not seen

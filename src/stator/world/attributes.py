@@ -341,8 +341,8 @@ def write_instance(world: World, f: Frame, obj: Any, name: str, value: Any) -> N
     record = world.records.get(id(obj))
     if record is None or record.obj is not obj:
         return write_native(world, f, obj, name, value)
-    cls = type(obj)
-    if not world.type_info(cls).generic_write:
+    info = world.type_info(type(obj))
+    if not (info.generic_delete if value is UNBOUND else info.generic_write):
         return write_native(world, f, obj, name, value)
     return write_generic(world, f, record, name, value)
 

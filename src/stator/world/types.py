@@ -24,7 +24,7 @@ PINNED = {
 class TypeInfo:
     """Facts about one class."""
 
-    __slots__ = ("cls", "generic_read", "generic_write", "has_getattr", "inside", "pure_inside")
+    __slots__ = ("cls", "generic_delete", "generic_read", "generic_write", "has_getattr", "inside", "pure_inside")
 
     def __init__(self, world: World, cls: type) -> None:
         self.cls = cls
@@ -44,7 +44,9 @@ class TypeInfo:
         self.generic_read = bool(access & 1) or (
             self.has_getattr and getattribute is object.__dict__["__getattribute__"]
         )
-        self.generic_write = bool(access & 2)
+        # One C slot stands for both: a class with one of the methods has the other from `object`.
+        self.generic_write = bool(access & 2) or _frames.type_lookup(cls, "__setattr__") is object.__setattr__
+        self.generic_delete = bool(access & 2) or _frames.type_lookup(cls, "__delattr__") is object.__delattr__
 
 
 def owner_of(cls: type, name: str) -> type:

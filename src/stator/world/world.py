@@ -16,7 +16,7 @@ from stator.guards import path as paths
 from stator.guards.check import CODE_IS, EMPTY_CELL, EQ, IS, SAME, TYPE_IS, TYPE_VERSION
 from stator.guards.guardset import GuardSet
 from stator.guards.path import Path
-from stator.world.aliasing import Identities
+from stator.world.aliasing import VALUES, Identities
 from stator.world.ambient import Ambient
 from stator.world.audit import ENABLED as AUDITING
 from stator.world.audit import Audit
@@ -500,6 +500,8 @@ class World:
 
     def same(self, left: Any, right: Any) -> bool:
         if left is right:
+            if type(left) in VALUES:
+                self.identities.one_constant(left)
             return True
         if right is not None:
             self.identities.compared(left, right)
