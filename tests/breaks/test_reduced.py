@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import sys
 from collections.abc import Callable
@@ -212,3 +213,24 @@ def test_classes_with_only_one_of_setattr_and_delattr() -> None:
             assert vars(removing) == {"size": size, "removed": "more"}
             assert vars(storing) == {"size": size, "stored": "gone"}
     assert not seen
+
+
+class Zone(datetime.tzinfo):
+    """Made in Python, so that times in it are no constants."""
+
+    def utcoffset(self, when: Any) -> datetime.timedelta:
+        return datetime.timedelta(hours=2 - when.fold)
+
+    dst = utcoffset
+
+
+def test_times_that_come_twice_know_which_they_are() -> None:
+    """Pickling did not tell it before the protocol 4."""
+
+    def f(x: torch.Tensor, zone: Any) -> Any:
+        late = datetime.datetime(2020, 1, 1, tzinfo=zone, fold=1)
+        clock = datetime.time(1, 2, fold=1, tzinfo=zone)
+        x = opaque(x + 1)
+        return x * 2, late.fold, late.tzinfo is zone, late.isoformat(), clock.fold
+
+    check(f, torch.ones(2), Zone(), calls=1, fullgraph=False, expect_breaks=1, expect_graphs=2)
