@@ -234,3 +234,65 @@ def test_times_that_come_twice_know_which_they_are() -> None:
         return x * 2, late.fold, late.tzinfo is zone, late.isoformat(), clock.fold
 
     check(f, torch.ones(2), Zone(), calls=1, fullgraph=False, expect_breaks=1, expect_graphs=2)
+
+
+class Counting:
+    """A descriptor with state of its own."""
+
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+        self.reads = 0
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        if owner is None:
+            return self
+        self.reads += 1
+        return vars(owner)["kept"]
+
+    def __set__(self, owner: Any, value: Any) -> None:
+        self.log.append(value)
+        vars(owner)["kept"] = value
+
+    def __delete__(self, owner: Any) -> None:
+        self.log.append("deleted")
+
+
+class Counted:
+    size = Counting()
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class CountedBelow(Counted):
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+class CountedWhenWritten(Counted):
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+
+class CountedWhenRead(Counted):
+    def __getattribute__(self, name: str) -> Any:
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize("cls", [Counted, CountedBelow, CountedWhenWritten, CountedWhenRead])
+def test_descriptors_that_change_serve_new_instances(cls: Any) -> None:
+    """C hands the descriptor to its methods: the capture wrote to it, once for each attempt."""
+
+    def f(x: torch.Tensor) -> Any:
+        made = cls(3)
+        read = made.size
+        del made.size
+        return opaque(x + read)
+
+    state = Counted.__dict__["size"]
+    state.__init__()
+    compiled = stator.compile(f, backend="eager")
+    for calls in (1, 2, 3):
+        assert compiled(torch.ones(1)) == 4
+        assert state.reads == calls
+        assert state.log == [3, "deleted"] * calls
