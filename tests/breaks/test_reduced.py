@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import datetime
 import functools
+import io
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -296,3 +298,18 @@ def test_descriptors_that_change_serve_new_instances(cls: Any) -> None:
         assert compiled(torch.ones(1)) == 4
         assert state.reads == calls
         assert state.log == [3, "deleted"] * calls
+
+
+def test_attributes_that_a_base_in_c_keeps() -> None:
+    """A C class may name the method that reads attributes anew: the stream was used while capturing."""
+
+    def f(x: torch.Tensor, reader: Any) -> Any:
+        reader.seek(0, 0)
+        return x + len(reader.read())
+
+    kind: Any = codecs.getreader("big5")
+    compiled = stator.compile(f, backend="eager")
+    for _ in range(3):
+        reader = kind(io.BytesIO(b"abc"))
+        for _ in range(4):
+            assert compiled(torch.zeros(1), reader) == 3

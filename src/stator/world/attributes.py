@@ -51,7 +51,12 @@ def read_method(world: World, f: Frame, obj: Any, name: str) -> tuple[Any, Any]:
     """obj.name as (value, UNBOUND), or as (function, obj) where it is a plain method."""
     cls = type(obj)
     info = world.type_info(cls)
-    if not info.generic_read or info.pure_inside:
+    if info.pure_inside:
+        return native(f, RAW_READ, obj, name), UNBOUND
+    if not info.generic_read:
+        method = _frames.type_lookup(cls, "__getattribute__")
+        if type(method) is types.WrapperDescriptorType and not info.has_getattr:  # C's own
+            return read_native(world, f, obj, name), UNBOUND
         return native(f, RAW_READ, obj, name), UNBOUND
     return read_parts(world, f, obj, name, info.has_getattr)
 
@@ -343,6 +348,9 @@ def write_instance(world: World, f: Frame, obj: Any, name: str, value: Any) -> N
         return write_native(world, f, obj, name, value)
     info = world.type_info(type(obj))
     if not (info.generic_delete if value is UNBOUND else info.generic_write):
+        method = _frames.type_lookup(type(obj), "__delattr__" if value is UNBOUND else "__setattr__")
+        if type(method) is types.WrapperDescriptorType:  # C's own
+            raise world.refuse("outside-write", f"attribute {name!r} of an outside {type(obj).__name__}", target=name)
         return write_native(world, f, obj, name, value)
     return write_generic(world, f, record, name, value)
 

@@ -42,13 +42,18 @@ class TypeInfo:
                     world.guard_type(base)
         access = _frames.generic_access(cls)
         self.has_getattr = _frames.type_lookup(cls, "__getattr__") is not UNBOUND
-        getattribute = _frames.type_lookup(cls, "__getattribute__")
-        self.generic_read = bool(access & 1) or (
-            self.has_getattr and getattribute is object.__dict__["__getattribute__"]
-        )
+        self.generic_read = bool(access & 1) or (self.has_getattr and is_objects_own(cls, "__getattribute__", 1))
         # One C slot stands for both: a class with one of the methods has the other from `object`.
-        self.generic_write = bool(access & 2) or _frames.type_lookup(cls, "__setattr__") is object.__setattr__
-        self.generic_delete = bool(access & 2) or _frames.type_lookup(cls, "__delattr__") is object.__delattr__
+        self.generic_write = bool(access & 2) or is_objects_own(cls, "__setattr__", 2)
+        self.generic_delete = bool(access & 2) or is_objects_own(cls, "__delattr__", 2)
+
+
+def is_objects_own(cls: type, name: str, access: int) -> bool:
+    """Whether a method for attributes does what that of `object` does, also where a C class names it again."""
+    found = _frames.type_lookup(cls, name)
+    if type(found) is not types.WrapperDescriptorType:
+        return False
+    return found.__objclass__ is object or bool(_frames.generic_access(found.__objclass__) & access)
 
 
 def descriptors_of(cls: type, known: dict[int, type]) -> list[tuple[type, str, Any]]:
