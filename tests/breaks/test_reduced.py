@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import copy
 import datetime
 import functools
 import io
@@ -313,3 +314,51 @@ def test_attributes_that_a_base_in_c_keeps() -> None:
         reader = kind(io.BytesIO(b"abc"))
         for _ in range(4):
             assert compiled(torch.zeros(1), reader) == 3
+
+
+class Breaking:
+    def __deepcopy__(self, memo: Any) -> Any:
+        opaque(memo)
+        return Breaking()
+
+
+def test_copies_know_objects_again_behind_a_break() -> None:
+    """They know them by address: what the program made before the break lies elsewhere behind it."""
+
+    def f(x: torch.Tensor) -> Any:
+        part = [x]
+        made = copy.deepcopy([part, Breaking(), part, {"part": part}])
+        return made[0] is made[2] is made[3]["part"], x + 1
+
+    check(f, torch.ones(2), fullgraph=False, calls=1, expect_breaks=None, expect_graphs=None)
+
+
+class Taken:
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __getnewargs__(self) -> tuple[int]:
+        return (opaque(self.size),)
+
+    def __new__(cls, size: int) -> Any:
+        return super().__new__(cls)
+
+
+def test_a_break_in_a_method_that_copying_asks() -> None:
+    """Its answer is not what __reduce_ex__ gives."""
+
+    def f(x: torch.Tensor, taken: Any) -> Any:
+        return copy.copy(taken).size, x + 1
+
+    check(f, torch.ones(2), Taken(3), fullgraph=False, calls=1, expect_breaks=None, expect_graphs=None)
+
+
+def test_names_of_generators_that_a_renamed_function_makes() -> None:
+    def counting() -> Any:
+        yield 1
+
+    def f(x: torch.Tensor, function: Any) -> Any:
+        function.__name__ = "other"
+        return function().__name__, x + 1
+
+    check(f, torch.ones(2), counting, fullgraph=False, calls=1, expect_breaks=1, expect_graphs=None)

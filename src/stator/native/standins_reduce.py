@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+import functools
 import types
 from typing import Any
 
@@ -13,7 +14,7 @@ from stator.frame import Frame, native, throw
 from stator.native.callers import call_python
 from stator.native.host import Host
 from stator.native.receivers import VALUE_TYPES, check_receiver
-from stator.native.rows import OVERRIDES
+from stator.native.rows import OVERRIDES, decisive
 from stator.native.standins import attribute_or
 
 PLAIN = {object, *VALUE_TYPES}  # what is not among the attributes is an argument of __new__
@@ -117,4 +118,9 @@ def state_of(host: Host, f: Frame, obj: Any) -> Any:
     return (state, slots) if slots else state
 
 
-OVERRIDES.update(__reduce_ex__=override_reduce_ex, __reduce__=override_reduce, __getstate__=override_getstate)
+for _name, _row in {
+    "__reduce_ex__": override_reduce_ex,
+    "__reduce__": override_reduce,
+    "__getstate__": override_getstate,
+}.items():
+    OVERRIDES[_name] = functools.partial(decisive, _row)

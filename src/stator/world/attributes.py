@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 import sys
 import types
@@ -418,6 +419,8 @@ def write_class(world: World, f: Frame, cls: Any, name: str, value: Any) -> None
     return world.write_class(f, cls, name, value)
 
 
+GENERATOR_TEXTS = ("__name__", "__qualname__")  # C gives them to the generators that a function makes
+GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 FUNCTION_TEXTS = frozenset({"__name__", "__qualname__", "__doc__", "__module__", "__annotations__"})
 
 
@@ -427,7 +430,8 @@ def write_function(world: World, f: Frame, function: Any, name: str, value: Any)
     record = world.record_of(function)
     found = _frames.type_lookup(type(function), name)
     if found is not UNBOUND and type(found) in C_DATA:
-        if name not in FUNCTION_TEXTS or value is UNBOUND:
+        makes = name in GENERATOR_TEXTS and function.__code__.co_flags & GENERATORS
+        if name not in FUNCTION_TEXTS or value is UNBOUND or makes:
             raise world.refuse("outside-write", f"assignment to {name} of an outside function", target=name)
         before = read_function(world, f, function, name)
         record.extra[name] = (record.extra[name][0] if name in record.extra else before, value, found)
