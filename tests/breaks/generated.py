@@ -1,9 +1,10 @@
-"""Runs random programs plainly and with breaks: `python -m tests.breaks.generated [--forced N] [--reduce] FIRST LAST`.
+"""Runs random programs plainly and with breaks: `python -m tests.breaks.generated FIRST LAST`, with options.
 
 Each program (`generating.py`) is called four times, with other arguments, in a world of its own: plainly, compiled, and
 compiled with breaks forced at N random instructions or at all of them. What it returns, raises (with the lines of its
 traceback), prints, and leaves behind in its arguments and globals must be the same, and nothing may go wrong inside
-stator. `--reduce` removes statements of a program for as long as it differs in the same manner.
+stator. `--forced N` says how many such instructions, `--backend` what runs the graphs; `--reduce` removes statements of
+a program for as long as it differs in the same manner.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ import torch
 import stator
 from stator.eval import forced
 from stator.report import events
-from tests.breaks import changing
+from tests.breaks import changing, language, views
 from tests.breaks.generating import PRELUDE, source
 from tests.cpython.breaks_runner import AGAIN
 
 FILES = ("<prelude>", "<program>")
-SHARED = ("COUNT", "LOG", "TABLE", "SPACE", "PART", *changing.SHARED)
+SHARED = ("COUNT", "LOG", "TABLE", "SPACE", "PART", *changing.SHARED, *language.SHARED, *views.SHARED)
 ROWS = (2, 3, 5, 3)  # of `w`, in each call
 TEXTS = ("ab", "a", "xyz7", "12")
 CONSTANTS = (type(None), bool, int, float, str, bytes, slice, range, enum.Enum, np.generic, type)
@@ -112,12 +113,12 @@ def call(main: Any, args: Any, out: io.StringIO) -> Any:
         return "raised", error
 
 
-def observed(text: str, compiled: bool) -> list[Any]:
+def observed(text: str, backend: str | None) -> list[Any]:
     """What four calls of a program do."""
     names: dict[str, Any] = {"__name__": "program"}
     exec(compile(PRELUDE, "<prelude>", "exec", dont_inherit=True), names)
     exec(compile(text, "<program>", "exec", dont_inherit=True), names)
-    main = stator.compile(names["main"], backend="eager") if compiled else names["main"]
+    main = stator.compile(names["main"], backend=backend) if backend else names["main"]
     seen = []
     for number in range(len(ROWS)):
         args, out = arguments(number, names["Box"]), io.StringIO()
@@ -129,14 +130,14 @@ def observed(text: str, compiled: bool) -> list[Any]:
     return seen
 
 
-def difference(text: str, setting: str | None, want: Any = None) -> str | None:
+def difference(text: str, setting: str | None, want: Any = None, backend: str = "eager") -> str | None:
     """How a program differs if it is compiled, with breaks forced as said."""
-    want = observed(text, False) if want is None else want
+    want = observed(text, None) if want is None else want
     stator.reset()
     forced.force(setting)
     try:
         with events.recording("skip", "error") as seen:
-            got = observed(text, True)
+            got = observed(text, backend)
     finally:
         forced.force(None)
     told = [event.fields.get("reason") or event.fields.get("text", "") for event in seen if _wrong(event)]
@@ -184,13 +185,13 @@ def _blocks(tree: ast.AST, deep: bool = True) -> list[Any]:
     return [value for value in values if isinstance(value, list) and value and isinstance(value[0], ast.stmt)]
 
 
-def reduced(text: str, setting: str | None) -> str:
+def reduced(text: str, setting: str | None, backend: str) -> str:
     """A smaller program that still differs in the same manner."""
-    manner = str(difference(text, setting))[:7]
+    manner = str(difference(text, setting, backend=backend))[:7]
 
     def differs(made: ast.Module) -> bool:
         try:
-            return str(difference(ast.unparse(made), setting)).startswith(manner)
+            return str(difference(ast.unparse(made), setting, backend=backend)).startswith(manner)
         except Exception:
             return False
 
@@ -214,19 +215,20 @@ def main() -> None:
     parser.add_argument("last", type=int)
     parser.add_argument("--reduce", action="store_true")
     parser.add_argument("--forced", type=int, default=1)
+    parser.add_argument("--backend", default="eager")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     for seed in range(options.first, options.last):
         text = source(seed)
         print(f"\r{seed}", end="", file=sys.stderr, flush=True)
-        want = observed(text, False)
-        if want != observed(text, False):
-            print(seed, "plainly", _first(want, observed(text, False)))
+        want = observed(text, None)
+        if want != observed(text, None):
+            print(seed, "plainly", _first(want, observed(text, None)))
             continue
         for setting in settings(seed, options.forced):
-            if told := difference(text, setting, want):
+            if told := difference(text, setting, want, options.backend):
                 print(f"\n== {seed} forced {setting}: {told}")
-                print(reduced(text, setting) if options.reduce else "", flush=True)
+                print(reduced(text, setting, options.backend) if options.reduce else "", flush=True)
                 break
 
 

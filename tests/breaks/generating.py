@@ -9,19 +9,23 @@ from __future__ import annotations
 import random
 import re
 
-from tests.breaks import changing, statements
+from tests.breaks import changing, flow, language, statements, views
 from tests.breaks.statements import FLOW, LEAVE
 
 MARK = re.compile(r"\$(\w)")
-PRELUDE = statements.PRELUDE + changing.PRELUDE
-VARIABLES = statements.VARIABLES | changing.VARIABLES
-KINDS = sorted({*statements.EXPRESSIONS, *changing.EXPRESSIONS})
+TABLES = (statements, changing, language, flow, views)
+PRELUDE = "".join(table.PRELUDE for table in TABLES)
+VARIABLES = {kind: names for table in TABLES for kind, names in table.VARIABLES.items()}
+KINDS = sorted({kind for table in TABLES for kind in table.EXPRESSIONS})
 EXPRESSIONS = {
-    kind: [table[kind].split() for table in (statements.EXPRESSIONS, changing.EXPRESSIONS) if kind in table]
-    for kind in KINDS
+    kind: [table.EXPRESSIONS[kind].split() for table in TABLES if kind in table.EXPRESSIONS] for kind in KINDS
 }
-SIMPLE = [statements.SIMPLE, changing.SIMPLE]
-BLOCKS = [statements.BLOCKS, changing.BLOCKS]
+SHALLOW = {
+    kind: [way for ways in tables for way in ways if not any(f"${other}" in way for other in KINDS)]
+    for kind, tables in EXPRESSIONS.items()
+}
+SIMPLE = [table.SIMPLE for table in TABLES]
+BLOCKS = [table.BLOCKS for table in TABLES]
 
 
 class Writer:
@@ -38,9 +42,7 @@ class Writer:
         """A variable, or an expression that is not too deep."""
         if kind in VARIABLES:
             return self.random.choice(VARIABLES[kind])
-        ways = self.random.choice(EXPRESSIONS[kind])
-        if depth > 2:
-            ways = [way for way in ways if not any(f"${other}" in way for other in EXPRESSIONS)]
+        ways = self.random.choice(EXPRESSIONS[kind]) if depth <= 2 else SHALLOW[kind]
         return self.fill(self.random.choice(ways), depth + 1).replace("&", " ")
 
     def any(self, tables: list[list[str]]) -> str:
@@ -75,7 +77,7 @@ class Writer:
         return lines
 
     def program(self) -> str:
-        body = ["def main(x, y, n, items, box, w, s):", "    global COUNT, TABLE, SEEN, EXTRA"]
+        body = ["def main(x, y, n, items, box, w, s):", "    global COUNT, TABLE, SEEN, EXTRA, NUMBER"]
         body += [
             "    t0, t1, t2 = x + 1, y, x * y",
             "    i0, i1, i2, w0 = n, 1, 2, w * 2",

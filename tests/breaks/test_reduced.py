@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
+import copy
+import datetime
 import functools
+import io
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -177,3 +181,184 @@ def test_scopes_of_torch_end_with_a_failed_capture() -> None:
             with pytest.raises(ValueError, match=r"\[1, tens"):
                 compiled(torch.ones(n, 3), s, [1, torch.ones(3)])
     assert not [event for event in seen if "does not accept" in event.text]
+
+
+class Removing:
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        self.removed = name
+
+
+class Storing:
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        super().__setattr__("stored", name)
+
+
+def test_classes_with_only_one_of_setattr_and_delattr() -> None:
+    """One slot in C stands for both: the capture wrote to the real objects."""
+    removing, storing = Removing(), Storing()
+    removing.size, storing.size, storing.gone = 1, 1, 2  # type: ignore[attr-defined]
+
+    def f(x: torch.Tensor, removing: Any, storing: Any) -> Any:
+        removing.size += 1
+        storing.size += 1
+        removing.more = x
+        del removing.more
+        storing.gone = x
+        del storing.gone
+        return x + removing.size
+
+    compiled = stator.compile(f, backend="eager")
+    with recording("error", "skip") as seen:
+        for size in (2, 3, 4, 5):
+            assert compiled(torch.ones(1), removing, storing) == 1 + size
+            assert vars(removing) == {"size": size, "removed": "more"}
+            assert vars(storing) == {"size": size, "stored": "gone"}
+    assert not seen
+
+
+class Zone(datetime.tzinfo):
+    """Made in Python, so that times in it are no constants."""
+
+    def utcoffset(self, when: Any) -> datetime.timedelta:
+        return datetime.timedelta(hours=2 - when.fold)
+
+    dst = utcoffset
+
+
+def test_times_that_come_twice_know_which_they_are() -> None:
+    """Pickling did not tell it before the protocol 4."""
+
+    def f(x: torch.Tensor, zone: Any) -> Any:
+        late = datetime.datetime(2020, 1, 1, tzinfo=zone, fold=1)
+        clock = datetime.time(1, 2, fold=1, tzinfo=zone)
+        x = opaque(x + 1)
+        return x * 2, late.fold, late.tzinfo is zone, late.isoformat(), clock.fold
+
+    check(f, torch.ones(2), Zone(), calls=1, fullgraph=False, expect_breaks=1, expect_graphs=2)
+
+
+class Counting:
+    """A descriptor with state of its own."""
+
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+        self.reads = 0
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        if owner is None:
+            return self
+        self.reads += 1
+        return vars(owner)["kept"]
+
+    def __set__(self, owner: Any, value: Any) -> None:
+        self.log.append(value)
+        vars(owner)["kept"] = value
+
+    def __delete__(self, owner: Any) -> None:
+        self.log.append("deleted")
+
+
+class Counted:
+    size = Counting()
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class CountedBelow(Counted):
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+class CountedWhenWritten(Counted):
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+
+class CountedWhenRead(Counted):
+    def __getattribute__(self, name: str) -> Any:
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize("cls", [Counted, CountedBelow, CountedWhenWritten, CountedWhenRead])
+def test_descriptors_that_change_serve_new_instances(cls: Any) -> None:
+    """C hands the descriptor to its methods: the capture wrote to it, once for each attempt."""
+
+    def f(x: torch.Tensor) -> Any:
+        made = cls(3)
+        read = made.size
+        del made.size
+        return opaque(x + read)
+
+    state = Counted.__dict__["size"]
+    state.__init__()
+    compiled = stator.compile(f, backend="eager")
+    for calls in (1, 2, 3):
+        assert compiled(torch.ones(1)) == 4
+        assert state.reads == calls
+        assert state.log == [3, "deleted"] * calls
+
+
+def test_attributes_that_a_base_in_c_keeps() -> None:
+    """A C class may name the method that reads attributes anew: the stream was used while capturing."""
+
+    def f(x: torch.Tensor, reader: Any) -> Any:
+        reader.seek(0, 0)
+        return x + len(reader.read())
+
+    kind: Any = codecs.getreader("big5")
+    compiled = stator.compile(f, backend="eager")
+    for _ in range(3):
+        reader = kind(io.BytesIO(b"abc"))
+        for _ in range(4):
+            assert compiled(torch.zeros(1), reader) == 3
+
+
+class Breaking:
+    def __deepcopy__(self, memo: Any) -> Any:
+        opaque(memo)
+        return Breaking()
+
+
+def test_copies_know_objects_again_behind_a_break() -> None:
+    """They know them by address: what the program made before the break lies elsewhere behind it."""
+
+    def f(x: torch.Tensor) -> Any:
+        part = [x]
+        made = copy.deepcopy([part, Breaking(), part, {"part": part}])
+        return made[0] is made[2] is made[3]["part"], x + 1
+
+    check(f, torch.ones(2), fullgraph=False, calls=1, expect_breaks=None, expect_graphs=None)
+
+
+class Taken:
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __getnewargs__(self) -> tuple[int]:
+        return (opaque(self.size),)
+
+    def __new__(cls, size: int) -> Any:
+        return super().__new__(cls)
+
+
+def test_a_break_in_a_method_that_copying_asks() -> None:
+    """Its answer is not what __reduce_ex__ gives."""
+
+    def f(x: torch.Tensor, taken: Any) -> Any:
+        return copy.copy(taken).size, x + 1
+
+    check(f, torch.ones(2), Taken(3), fullgraph=False, calls=1, expect_breaks=None, expect_graphs=None)
+
+
+def test_names_of_generators_that_a_renamed_function_makes() -> None:
+    def counting() -> Any:
+        yield 1
+
+    def f(x: torch.Tensor, function: Any) -> Any:
+        function.__name__ = "other"
+        return function().__name__, x + 1
+
+    check(f, torch.ones(2), counting, fullgraph=False, calls=1, expect_breaks=1, expect_graphs=None)

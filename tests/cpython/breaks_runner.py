@@ -134,8 +134,10 @@ def mistakes() -> list[str]:
 
 def child(module: str, fd: int, done: list[str], only: str, force: str) -> None:
     """Runs the tests of one module that are not done yet, and writes a line before and after each."""
+    import stator
     from stator.eval import forced
 
+    stator.compile(lambda: None, backend="eager")()  # modules that a test takes out of sys.modules must not come twice
     forced.force(force or None)
     parent = os.getpid()
 

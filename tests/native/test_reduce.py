@@ -4,6 +4,9 @@ import copy
 import copyreg
 import pickle
 
+import pytest
+import torch
+
 from tests.harness import check
 
 
@@ -119,3 +122,30 @@ def test_empty_and_deleted_slots():
     full = Slotted(1)
     full.y = 2
     check(program, vary=[(Slotted(1),), (Slotted(1),), (full,)], expect_recompiles=1)
+
+
+class Text(str):
+    pass
+
+
+class Whole(int):
+    pass
+
+
+class Row(tuple):
+    pass
+
+
+class Bag(frozenset):
+    pass
+
+
+@pytest.mark.parametrize("made", [Text("ab"), Whole(3), Row("ab"), Bag("ab")])
+def test_attributes_of_values(made):
+    def f(obj, x):
+        obj.more = [1]
+        parts = obj.__reduce_ex__(4)
+        again, twin = pickle.loads(pickle.dumps(obj)), copy.copy(obj)
+        return again.more, twin.more, again == obj, twin is obj, parts[2], x + 1
+
+    check(f, made, torch.ones(2))

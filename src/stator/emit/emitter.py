@@ -16,7 +16,7 @@ from .order import Cycle, NoOrder, components
 from .plan import CannotRebuild, Const, Part, Piece, Plan, Self, Source, hole, listing, parts_of, piece
 from .recipes import plan_for
 from .recipes_instances import build_instance_dict
-from .source import Body, Line, Slot, Text, compile_function, unknown_names
+from .source import Body, Line, Slot, Text, compile_function, unknown_names, with_constants
 
 FEWEST_FOR_BULK = 32
 _NOT_A_NAME = re.compile(r"\W+")
@@ -45,7 +45,7 @@ class Emitter:
         self._namespace: dict[str, Any] = {}
         self._uses: dict[str, int] = {}  # how often a name was wanted
         self._owners: dict[int, object] = {}
-        self._tuples: dict[str, object] = {}
+        self._literals: dict[str, object] = {}
         self._met: set[int] = set()
         self._keep: list[object] = []
         self._body = Body()
@@ -113,6 +113,7 @@ class Emitter:
             start = lines.index(self._block) + 1
             lines[start:] = [textwrap.indent(line, "    ") for line in lines[start:]]
         made = compile_function(name, params, lines, dict(self._namespace), label or name)
+        made.__code__ = with_constants(made.__code__, self._literals)
         if audit.ENABLED and (missing := unknown_names(made)):
             raise InternalError(f"audit: an entry function uses names that nobody defines: {', '.join(missing)}")
         return made
@@ -173,7 +174,7 @@ class Emitter:
         if text is not None:
             return self._names.get(text) or Slot(str(text))
         text = atoms.literal(obj)
-        if text is not None:
+        if text is not None and (self._literals.setdefault(text, obj) is obj or not isinstance(obj, (str, bytes))):
             return Slot(text, constant=True, literal=True)
         return self._constant(obj) if atoms.is_constant(obj, self.inside) else None
 
@@ -250,10 +251,10 @@ class Emitter:
             self._body.add(Line(self._text(fill, slot)))
 
     def _frozen(self, obj: object, plan: Plan) -> Slot:
-        """A tuple of literals is written out; the compiler would merge a second equal one, so that one is embedded."""
+        """A tuple of literals is written out; a second equal one is embedded, as they would become one."""
         if type(obj) is tuple and all(self._slots[id(part.obj)].literal for part in parts_of(plan.make)):
             text = "".join(f if isinstance(f, str) else self._slots[id(f.obj)].name for f in _text_and_parts(plan.make))
-            if len(text) <= atoms.LONGEST_LITERAL and self._tuples.setdefault(text, obj) is obj:
+            if len(text) <= atoms.LONGEST_LITERAL and self._literals.setdefault(text, obj) is obj:
                 return Slot(text, constant=True, literal=True)
         return self._constant(obj)
 

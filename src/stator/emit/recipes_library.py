@@ -34,7 +34,8 @@ from .recipes_containers import create
 
 def build_frozen(obj: Any, solid: type, heap: Heap) -> Plan:
     """Immutable: its reduction is a call with the parts, and it is a constant when they are."""
-    maker, arguments = raw.lookup(solid, "__reduce__")(obj)
+    reduce = raw.class_dict(solid).get("__reduce_ex__")  # of times: older protocols know no fold
+    maker, arguments = raw.lookup(solid, "__reduce__")(obj) if reduce is None else reduce(obj, 4)
     if type(obj) is not solid:
         return Plan(create(solid, obj, *arguments))
     return Plan(piece("{0}({1})", Const(maker), listing(arguments)), frozen=True)

@@ -6,6 +6,7 @@ import builtins
 import dis
 import itertools
 import linecache
+import operator
 import re
 import types
 import weakref
@@ -156,6 +157,23 @@ def compile_function(
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     weakref.finalize(function, linecache.cache.pop, filename, None).atexit = False
     return function
+
+
+def with_constants(code: types.CodeType, objects: dict[str, Any]) -> types.CodeType:
+    """The code with these very objects for its literals: programs tell equal texts apart by identity."""
+    constants = tuple(_constant(value, objects) for value in code.co_consts)
+    changed = any(map(operator.is_not, constants, code.co_consts))
+    return code.replace(co_consts=constants) if changed else code
+
+
+def _constant(value: Any, objects: dict[str, Any]) -> Any:
+    if type(value) not in (str, bytes, int, float, tuple):
+        return value
+    known = objects.get(repr(value), value)
+    if type(value) is not tuple or known is not value:
+        return known
+    parts = tuple(_constant(part, objects) for part in value)
+    return parts if any(map(operator.is_not, parts, value)) else value
 
 
 def unknown_names(function: types.FunctionType) -> list[str]:

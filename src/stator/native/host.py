@@ -55,6 +55,7 @@ class Host(ImportingWorld):
         self.held: dict[int, int] = {}  # how often it has to give them back
         self.locks_break = False  # taking a lock is a break
         self.addresses: set[int] = set()  # of objects that it made, which it asked for
+        self.noted_addresses: set[int] = set()  # likewise, by code that only wants to know objects again
         self.hashes_vary = False  # it hashed a tuple of objects that are hashed by address
         self.addresses_break = False  # asking for one is a break
         self.watched_functions: list[Any] = []

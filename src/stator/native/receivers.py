@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stator import _frames
 from stator.native import policy
-from stator.native.rows import STANDINS
+from stator.native.rows import OVERRIDES, STANDINS
 from stator.world.door import is_free
 
 if TYPE_CHECKING:
@@ -24,7 +24,11 @@ def may_run(host: Host, function: Any) -> bool:
     if is_free(owner):
         return function not in STANDINS and policy.decide(function) == "run"
     record = host.records.get(id(owner))
-    return record is None or record.inner is not record.obj or never_changes(owner) or only_reads(function, owner)
+    if record is None or record.inner is not record.obj:
+        return True
+    if function.__name__ in OVERRIDES and _frames.is_heap_type(type(owner)):  # it may read attributes
+        return False
+    return never_changes(owner) or only_reads(function, owner)
 
 
 def never_changes(obj: Any) -> bool:

@@ -360,10 +360,10 @@ def address(host: Host, f: Frame, obj: Any, function: Any) -> int:
     record = host.records.get(id(obj))
     kept = f.globals.get("__name__", "").partition(".")[0] in KEEPS_ADDRESSES
     if record is None:
-        if not kept and type(obj) not in CONSTANT_TYPES:
+        if type(obj) not in CONSTANT_TYPES and (not kept or f.globals.get("__name__") in ("copy", "reprlib")):
             if host.addresses_break:
                 raise host.refuse("cannot-rebuild", "the address of an object that the program made", type="int")
-            host.addresses.add(id(obj))
+            (host.noted_addresses if kept else host.addresses).add(id(obj))
         return id(obj)
     if record.inner is record.obj or not kept:
         if (record.path, "identity", 0) in host.varying:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+import functools
 import types
 from typing import Any
 
@@ -12,11 +13,13 @@ from stator.eval.machine import replace_body
 from stator.frame import Frame, native, throw
 from stator.native.callers import call_python
 from stator.native.host import Host
-from stator.native.receivers import check_receiver
-from stator.native.rows import OVERRIDES
+from stator.native.receivers import VALUE_TYPES, check_receiver
+from stator.native.rows import OVERRIDES, decisive
 from stator.native.standins import attribute_or
 
+PLAIN = {object, *VALUE_TYPES}  # what is not among the attributes is an argument of __new__
 REDUCE, REDUCE_EX, GETSTATE = object.__reduce__, object.__reduce_ex__, object.__getstate__
+SET_REDUCE = frozenset.__reduce__  # reads the instance's dict by itself
 
 
 def slot_names(f: Frame) -> Any:
@@ -45,9 +48,11 @@ def override_reduce_ex(host: Host, f: Frame, function: Any, args: list[Any], kwa
 
 
 def override_reduce(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    if not is_of(function, REDUCE, args[0]) or len(args) != 1 or kwargs:
-        return otherwise(host, f, function, args, kwargs)
-    return reduced(host, f, args[0], 0)
+    if len(args) == 1 and not kwargs and is_of(function, REDUCE, args[0]):
+        return reduced(host, f, args[0], 0)
+    if len(args) == 1 and not kwargs and isinstance(args[0], frozenset) and is_of(function, SET_REDUCE, args[0]):
+        return type(args[0]), (list(frozenset.__iter__(args[0])),), state_of(host, f, args[0])
+    return otherwise(host, f, function, args, kwargs)
 
 
 def override_getstate(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
@@ -72,7 +77,7 @@ def reduced(host: Host, f: Frame, obj: Any, protocol: int) -> Any:
     cls = type(obj)
     if protocol < 2:
         return host.call(f, copyreg_function(host, f, "_reduce_ex"), [obj, protocol], None)
-    if next(base for base in cls.__mro__ if not _frames.is_heap_type(base)) is not object:
+    if next(base for base in cls.__mro__ if not _frames.is_heap_type(base)) not in PLAIN:
         raise refuse(host, cls, "__reduce_ex__")
     args, keywords = new_arguments(host, f, obj)
     state = host.call(f, host.load_attr(f, obj, "__getstate__"), [], None)
@@ -113,4 +118,9 @@ def state_of(host: Host, f: Frame, obj: Any) -> Any:
     return (state, slots) if slots else state
 
 
-OVERRIDES.update(__reduce_ex__=override_reduce_ex, __reduce__=override_reduce, __getstate__=override_getstate)
+for _name, _row in {
+    "__reduce_ex__": override_reduce_ex,
+    "__reduce__": override_reduce,
+    "__getstate__": override_getstate,
+}.items():
+    OVERRIDES[_name] = functools.partial(decisive, _row)

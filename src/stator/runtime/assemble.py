@@ -104,7 +104,7 @@ class Assembly:
             self.host.settled(obj)
         if type(obj) is TracedTensor:
             return self.output(id(obj), obj) if obj._stands_for in PLAIN else None
-        if type(obj) is int and obj in self.host.addresses:
+        if type(obj) is int and (obj in self.host.addresses or obj in self.host.noted_addresses):
             raise CannotRebuild(obj, "the object at this address will lie elsewhere")
         if type(obj) is Bare:
             return self.output(id(obj.traced), obj.traced)

@@ -33,11 +33,30 @@ from stator.tensors.traced import TracedTensor
 from stator.world.door import IMPORTERS, constant, is_structure
 
 Caller = Callable[[Any, Frame, list[Any]], Any]
+SMALL = range(-5, 257)  # of these ints there is one object each
 
 
 def start(host: Any) -> None:
-    """From now on calls look for symbolic ints among their arguments."""
+    """From now on calls and identity tests look for symbols among their operands."""
     host.call = types.MethodType(call, host)
+    host.same = types.MethodType(same, host)
+
+
+def same(host: Any, left: Any, right: Any) -> bool:
+    """`left is right`: small ints are one object each, other numbers and texts must be constants to tell."""
+    kinds = VALUES.get(type(left)), VALUES.get(type(right))
+    if kinds == (None, None) or (kinds[0] or type(left)) is not (kinds[1] or type(right)):
+        return Host.same(host, left, right)
+    if left is right:
+        return True
+    if kinds[0] is int or kinds[1] is int:
+        if left != right:
+            return False
+        plain = left if kinds[0] is None else right
+        if kinds == (int, int) or plain in SMALL:
+            return bool(plain >= -5) and bool(plain <= 256)
+    left, right = (value.decay() if kind else value for value, kind in zip((left, right), kinds, strict=True))
+    return Host.same(host, left, right)
 
 
 def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
@@ -361,6 +380,7 @@ ROWS: dict[Any, Caller] = {
 STR_METHODS: dict[str, Callable[[str, list[Any]], Any]] = {}  # by name, of texts that are known
 PLAIN_METACLASSES = frozenset({type, type(torch.Tensor), type(torch.nn.Parameter)})  # a number is no tensor
 STANDS_FOR: dict[type, type] = {TracedInt: int, TracedFloat: float, TracedBool: bool}
+VALUES: dict[type, type] = {**STANDS_FOR, TracedText: str}
 
 
 def read_int(host: Any, f: Frame, obj: TracedInt, name: str) -> Any:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stator.guards.check import SAME
+from stator.guards.check import EQ, IS, SAME
 from stator.guards.path import CONST, Path
 
 if TYPE_CHECKING:
     from stator.world.record import Record
     from stator.world.world import World
+
+# Constants of these types may be equal and yet be two objects.
+VALUES = frozenset({str, bytes, int, float, complex, tuple, frozenset})
 
 
 class Identities:
@@ -17,14 +20,32 @@ class Identities:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.tuples: dict[int, tuple[Any, list[Path]]] = {}  # those that came in as they are, and from where
+        self.sought: dict[int, int] = {}  # constants whose identity mattered: number of guards at that time
         self.classes: dict[int, type] = {}  # identity of all outside objects of these classes matters
 
     def compared(self, left: Any, right: Any) -> None:
         """`left is right` was False; if both came from outside, that must stay so."""
+        if type(left) in VALUES and type(left) is type(right):
+            self.one_constant(left)
+            self.one_constant(right)
+            return
         records = self.world.records
         one, two = records.get(id(left)), records.get(id(right))
         if one is not None and two is not None and not (pinned(one.path) and pinned(two.path)):
             self.world.guards.distinct([one.path, two.path], self.world.origin())
+
+    def one_constant(self, value: Any) -> None:
+        """Wherever this constant came from, it must be the same object and not merely an equal one."""
+        guards = self.world.guards
+        if self.sought.get(id(value)) == len(guards):
+            return
+        for path, check, key, origin in guards.rows():
+            if check is EQ and key is value and path is not None:
+                guards.add(path, IS, value, origin)
+        for path in self.tuples.get(id(value), (value, ()))[1]:
+            guards.add(path, IS, value, self.world.origin())
+        self.sought[id(value)] = len(guards)
 
     def matters(self, cls: type) -> None:
         self.classes[id(cls)] = cls

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 import sys
 import types
@@ -51,7 +52,12 @@ def read_method(world: World, f: Frame, obj: Any, name: str) -> tuple[Any, Any]:
     """obj.name as (value, UNBOUND), or as (function, obj) where it is a plain method."""
     cls = type(obj)
     info = world.type_info(cls)
-    if not info.generic_read or info.pure_inside:
+    if info.pure_inside:
+        return native(f, RAW_READ, obj, name), UNBOUND
+    if not info.generic_read:
+        method = _frames.type_lookup(cls, "__getattribute__")
+        if type(method) is types.WrapperDescriptorType and not info.has_getattr:  # C's own
+            return read_native(world, f, obj, name), UNBOUND
         return native(f, RAW_READ, obj, name), UNBOUND
     return read_parts(world, f, obj, name, info.has_getattr)
 
@@ -341,8 +347,11 @@ def write_instance(world: World, f: Frame, obj: Any, name: str, value: Any) -> N
     record = world.records.get(id(obj))
     if record is None or record.obj is not obj:
         return write_native(world, f, obj, name, value)
-    cls = type(obj)
-    if not world.type_info(cls).generic_write:
+    info = world.type_info(type(obj))
+    if not (info.generic_delete if value is UNBOUND else info.generic_write):
+        method = _frames.type_lookup(type(obj), "__delattr__" if value is UNBOUND else "__setattr__")
+        if type(method) is types.WrapperDescriptorType:  # C's own
+            raise world.refuse("outside-write", f"attribute {name!r} of an outside {type(obj).__name__}", target=name)
         return write_native(world, f, obj, name, value)
     return write_generic(world, f, record, name, value)
 
@@ -410,6 +419,8 @@ def write_class(world: World, f: Frame, cls: Any, name: str, value: Any) -> None
     return world.write_class(f, cls, name, value)
 
 
+GENERATOR_TEXTS = ("__name__", "__qualname__")  # C gives them to the generators that a function makes
+GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 FUNCTION_TEXTS = frozenset({"__name__", "__qualname__", "__doc__", "__module__", "__annotations__"})
 
 
@@ -419,7 +430,8 @@ def write_function(world: World, f: Frame, function: Any, name: str, value: Any)
     record = world.record_of(function)
     found = _frames.type_lookup(type(function), name)
     if found is not UNBOUND and type(found) in C_DATA:
-        if name not in FUNCTION_TEXTS or value is UNBOUND:
+        makes = name in GENERATOR_TEXTS and function.__code__.co_flags & GENERATORS
+        if name not in FUNCTION_TEXTS or value is UNBOUND or makes:
             raise world.refuse("outside-write", f"assignment to {name} of an outside function", target=name)
         before = read_function(world, f, function, name)
         record.extra[name] = (record.extra[name][0] if name in record.extra else before, value, found)

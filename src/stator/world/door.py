@@ -129,6 +129,8 @@ def enter_tuple(world: World, obj: Any, path: Path) -> Any:
         if cls is not tuple:
             world.type_info(cls)
             world.register(obj, path)
+        else:
+            world.identities.tuples.setdefault(id(obj), (obj, []))[1].append(path)
         return obj
     if cls is tuple:
         return world.register_shadow(obj, path, tuple(items))

@@ -13,6 +13,8 @@ from stator.guards import path as paths
 if TYPE_CHECKING:
     from stator.world.world import World
 
+MRO = type.__dict__["__mro__"]
+
 # Values of a class dict that need no import: the class's version pins them, and they hold nothing mutable of their own.
 PINNED = {
     int, float, complex, str, bytes, bool, type(None), type(...), types.FunctionType, types.BuiltinFunctionType,
@@ -24,13 +26,13 @@ PINNED = {
 class TypeInfo:
     """Facts about one class."""
 
-    __slots__ = ("cls", "generic_read", "generic_write", "has_getattr", "inside", "pure_inside")
+    __slots__ = ("cls", "generic_delete", "generic_read", "generic_write", "has_getattr", "inside", "pure_inside")
 
     def __init__(self, world: World, cls: type) -> None:
         self.cls = cls
         self.inside = world.is_inside_type(cls)
         heap = _frames.is_heap_type(cls)
-        mro = type.__dict__["__mro__"].__get__(cls) or ()  # None while a class is being made
+        mro = MRO.__get__(cls) or ()  # None while a class is being made
         self.pure_inside = all(world.is_inside_type(c) or not _frames.is_heap_type(c) for c in mro)
         if heap and not self.inside:
             world.guard_type(cls)
@@ -40,16 +42,45 @@ class TypeInfo:
                     world.guard_type(base)
         access = _frames.generic_access(cls)
         self.has_getattr = _frames.type_lookup(cls, "__getattr__") is not UNBOUND
-        getattribute = _frames.type_lookup(cls, "__getattribute__")
-        self.generic_read = bool(access & 1) or (
-            self.has_getattr and getattribute is object.__dict__["__getattribute__"]
-        )
-        self.generic_write = bool(access & 2)
+        self.generic_read = bool(access & 1) or (self.has_getattr and is_objects_own(cls, "__getattribute__", 1))
+        # One C slot stands for both: a class with one of the methods has the other from `object`.
+        self.generic_write = bool(access & 2) or is_objects_own(cls, "__setattr__", 2)
+        self.generic_delete = bool(access & 2) or is_objects_own(cls, "__delattr__", 2)
+
+
+def is_objects_own(cls: type, name: str, access: int) -> bool:
+    """Whether a method for attributes does what that of `object` does, also where a C class names it again."""
+    found = _frames.type_lookup(cls, name)
+    if type(found) is not types.WrapperDescriptorType:
+        return False
+    return found.__objclass__ is object or bool(_frames.generic_access(found.__objclass__) & access)
+
+
+def descriptors_of(cls: type, known: dict[int, type]) -> list[tuple[type, str, Any]]:
+    """The descriptors along the MRO that are instances of classes made in Python, but for those of known classes.
+
+    C hands them to their methods, which may write to them.
+    """
+    found = []
+    for owner in MRO.__get__(cls):
+        if id(owner) not in known and _frames.is_heap_type(owner):
+            known[id(owner)] = owner
+            items = _frames.class_dict(owner).items()
+            found += [(owner, name, value) for name, value in items if type(value) not in PINNED and describes(value)]
+    return found
+
+
+def describes(value: Any) -> bool:
+    """Whether this is a descriptor made in Python; what C keeps in its own classes has no overlay."""
+    kind = type(value)
+    if not _frames.is_python_class(kind) or not _frames.descriptor_kind(kind):
+        return False
+    return all(map(_frames.is_heap_type, MRO.__get__(kind)[:-1]))
 
 
 def owner_of(cls: type, name: str) -> type:
     """The class along the MRO whose own dict has the name."""
-    for base in type.__dict__["__mro__"].__get__(cls):
+    for base in MRO.__get__(cls):
         if name in _frames.class_dict(base):
             return base
     raise unsupported("internal", f"{name} vanished from {cls!r}")

@@ -16,7 +16,7 @@ from stator.guards import path as paths
 from stator.guards.check import CODE_IS, EMPTY_CELL, EQ, IS, SAME, TYPE_IS, TYPE_VERSION
 from stator.guards.guardset import GuardSet
 from stator.guards.path import Path
-from stator.world.aliasing import Identities
+from stator.world.aliasing import VALUES, Identities
 from stator.world.ambient import Ambient
 from stator.world.audit import ENABLED as AUDITING
 from stator.world.audit import Audit
@@ -29,7 +29,7 @@ from stator.world.hollow_keyed import HollowDict as HollowDict
 from stator.world.hollow_namespaces import as_dict
 from stator.world.hollow_sequences import HollowList as HollowList
 from stator.world.record import Namespace, Record, ShadowedNamespace
-from stator.world.types import TypeInfo
+from stator.world.types import TypeInfo, descriptors_of
 
 
 class World:
@@ -79,6 +79,7 @@ class World:
         self.cells_seen = False  # the program got hold of cells: native code may compare what they hold
         self.machine: Any = None
         self.identities = Identities(self)
+        self.described: dict[int, type] = {}  # classes whose descriptors have come in
         self.classes = ClassContents()
         self.audit = Audit(self) if AUDITING else None
 
@@ -276,6 +277,8 @@ class World:
         self.classes.note(cls, version)
         if _frames.watch_type(cls):
             self.watched.append(cls)
+        for owner, name, value in descriptors_of(cls, self.described):
+            self.enter(value, paths.const(owner).class_item(name))
 
     def refresh_types(self, cls: type) -> None:
         """The class was changed in a way that means nothing: guard the version it and its subclasses have now."""
@@ -500,6 +503,8 @@ class World:
 
     def same(self, left: Any, right: Any) -> bool:
         if left is right:
+            if type(left) in VALUES:
+                self.identities.one_constant(left)
             return True
         if right is not None:
             self.identities.compared(left, right)

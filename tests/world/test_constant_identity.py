@@ -1,0 +1,79 @@
+"""Equal constants are not always one object, and programs can tell: `default is SUPPRESS`."""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from typing import Any
+
+import pytest
+import torch
+
+import stator
+from tests.harness import check
+
+TEXT = "==" + "text" * 2 + "=="
+PAIR = (1, 2.5)
+NAN = float("nan")
+OTHERS = {"text": "".join(["==", "texttext", "=="]), "pair": tuple([1, 2.5]), "nan": float("nan")}
+
+
+@stator.disable
+def opaque(value: Any) -> Any:
+    return value
+
+
+@pytest.mark.parametrize(("value", "other"), [(TEXT, "text"), (PAIR, "pair"), (NAN, "nan")])
+def test_equal_constants_are_told_apart(value: Any, other: str) -> None:
+    def f(given: Any) -> Any:
+        return given is TEXT, given is PAIR, given is NAN
+
+    compiled = stator.compile(f, backend="eager")
+    for given in (value, OTHERS[other], value, OTHERS[other]):
+        assert compiled(given) == f(given)
+
+
+@pytest.mark.parametrize("value", [TEXT, PAIR, b"==bytes=="])
+def test_constants_over_a_break_are_the_same_objects(value: Any) -> None:
+    def f(x: torch.Tensor, given: Any) -> Any:
+        kept, listed, named = [given], [given, 1, 2], {given: given}
+        x = opaque(x + 1)
+        return x * 2, kept[0] is given, listed[0] is given, named[given] is given, kept[0] is value
+
+    check(f, torch.ones(2), value, fullgraph=False, expect_breaks=1, expect_graphs=2)
+
+
+def test_arguments_that_are_suppressed() -> None:
+    def f(x: torch.Tensor) -> Any:
+        parser = argparse.ArgumentParser(argument_default=argparse.SUPPRESS)
+        parser.add_argument("--name")
+        x = opaque(x + 1)
+        return x * 2, vars(parser.parse_args([]))
+
+    compiled = stator.compile(f, backend="eager")
+    assert compiled(torch.ones(2))[1] == compiled(torch.ones(2))[1] == {}
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", SyntaxWarning)
+    exec(
+        "def numbers(x, n):\n"
+        "    size = x.shape[0]\n"
+        "    return x * n, n is 5, size is 5, size is n, n is None, n is 5000\n"
+    )
+
+
+def test_identity_of_numbers_that_vary() -> None:
+    numbers: Any = globals()["numbers"]
+    compiled = stator.compile(numbers, backend="eager")
+    for n in (2, 3, 4, 5, 6, 5):
+        assert compiled(torch.ones(n), n)[1:] == numbers(torch.ones(n), n)[1:]
+    assert stator.stats()["recompiles"] == 2
+
+
+def test_identity_of_conditions_on_data() -> None:
+    def f(x: torch.Tensor) -> Any:
+        return x + 1, (x.sum() > 0).item() is True
+
+    for sign in (1, -1):
+        check(f, torch.ones(2) * sign, fullgraph=False, expect_breaks=None, expect_graphs=None)
