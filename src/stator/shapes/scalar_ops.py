@@ -82,7 +82,10 @@ def scaled(x: torch.Tensor, y: Any, s: Any) -> torch.Tensor:
     if not isinstance(y, torch.Tensor):
         return x + y * met(x, s)
     (left, right), dtype = wide(x, y), torch.result_type(x, y)
-    return (left + right * met(right, s)).to(dtype)
+    factor = met(right, s)
+    if left.dtype != right.dtype or left.dtype != factor.dtype:
+        return (left + right * factor).to(dtype)
+    return torch.addcmul(left, right, factor).to(dtype)
 
 
 def _with_product(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor, s: Any = 1) -> torch.Tensor:
