@@ -151,7 +151,7 @@ def test_what_has_no_gradient() -> None:
 def test_sixteen_bits_are_rounded_once() -> None:
     def program(x, y, z, s):
         x, y, z = x.half(), y.half(), z.half()
-        return x.addcmul(y, z, value=s), x.addcdiv(y, z, value=s), x.add(y, alpha=s), x.lerp(y, s)
+        return x.addcmul(y, z, value=s), x.addcdiv(y, z, value=s), x.lerp(y, s)
 
     run(program, "aot_eager", 0.0)
 

@@ -78,11 +78,11 @@ def wide(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def scaled(x: torch.Tensor, y: Any, s: Any) -> torch.Tensor:
-    """`x + s * y`, rounded once."""
+    """`x + s * y`, rounded once; s is of the type of the tensors first."""
     if not isinstance(y, torch.Tensor):
         return x + y * met(x, s)
     (left, right), dtype = wide(x, y), torch.result_type(x, y)
-    factor = met(right, s)
+    factor = met(right, met(y, s))
     if left.dtype != right.dtype or left.dtype != factor.dtype:
         return (left + right * factor).to(dtype)
     return torch.addcmul(left, right, factor).to(dtype)
