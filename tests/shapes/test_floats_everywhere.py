@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -24,7 +26,6 @@ def out_of(x, dtype=None):
     return torch.empty_like(x, dtype=dtype)
 
 
-# Rows that backends which trace take as well.
 ROWS = {
     "by name": lambda x, y, z, s: (
         torch.mul(x, other=s), torch.true_divide(x, other=s), torch.copysign(x, other=s), torch.lt(x, other=s),
@@ -72,15 +73,39 @@ ROWS = {
         x.clone().cauchy_(0.0, s), x.clone().log_normal_(0.0, s), x.clone().geometric_(s), torch.normal(0.0, s, (3,)),
         x.clone().t().normal_(s, 2.0), x.clone().exponential_(s), x.clone().bernoulli_(s), torch.rand(2),
     ),
-}  # fmt: skip
-
-# Rows that are constants for those.
-LATE = {
-    "norms": lambda x, y, z, s: (
+    # Deprecated overloads, which older optimizers are full of.
+    "overloads": lambda x, y, z, s: (
+        x.clone().add_(1 - s, y), x.add(s, y), torch.add(x, s, y), x.clone().sub_(s, y), torch.sub(x, s, y),
+        x.clone().addcmul_(1 - s, y, z), x.addcmul(s, y, z), torch.addcmul(x, s, y, z), x.clone().addcdiv_(-s, y, z),
+        torch.addcdiv(x, s, y, z),
+    ),
+    "overloads of products": lambda x, y, z, s: (
+        torch.addmm(s, y[:, :3], 2 * s, x, z.t()), y[:, :3].addmm(s, x, z.t()), y[0].addmv(s, s, x.t(), z[:, 0]),
+        x.clone().addr_(s, y[:, 0], z[0]), torch.addr(s, x, y[:, 0], z[0]),
+    ),
+    "spellings": lambda x, y, z, s: (
+        torch.add(input=x, other=y, alpha=s), torch.subtract(x, y, alpha=s), torch.add(x, s, alpha=2),
+        torch.add(x, s, alpha=s), torch.sub(x, 2.5, alpha=s), torch.mul(s, x), torch.sub(s, x), torch.div(s, x),
+        torch.remainder(s, z), x.where(x > 0, s), torch.tensor([s, 1.0], requires_grad=False), x.clone().uniform_(to=s),
+    ),
+    "lists in place": lambda x, y, z, s: (
+        torch._foreach_add_([x], s), torch._foreach_mul_([x, y], [s, 2.0]), torch._foreach_lerp_([x], [z], s),
+        torch._foreach_addcdiv_([x], [y], [z], value=s), torch._foreach_add_([x, y], [z, z], alpha=s), x, y,
+    ),
+    "dropped in place": lambda x, y, z, s: (
+        F.dropout(x.clone(), s, True, True), F.dropout2d(x.clone()[None], s, True, True), F.alpha_dropout(x, s, True),
+        F.feature_alpha_dropout(x[None], s, True), torch.normal(x, s), torch.normal(s, z), torch.rand(2),
+    ),
+    "python": lambda x, y, z, s: (
+        x * math.modf(3 * s)[0] + math.modf(-s)[1], x * math.prod([s, 2, s]), x * math.isclose(s, 2.0),
+        x * s.conjugate(),
+    ),
+    # What compilers do not look into.
+    "orders": lambda x, y, z, s: (
         torch.norm(x, s), x.norm(p=s), torch.dist(x, y, s), torch.renorm(x, 2, 0, s), torch._foreach_norm([x, y], s),
         F.normalize(x, p=s), F.pairwise_distance(x, y, p=s),
     ),
-    "losses": lambda x, y, z, s: (
+    "more losses": lambda x, y, z, s: (
         F.triplet_margin_loss(x, y, z, margin=s),
         F.poisson_nll_loss(x, z, log_input=False, eps=s), F.multi_margin_loss(x, INDEX, margin=s),
     ),
@@ -88,6 +113,7 @@ LATE = {
         torch.histc(x, 4, -s, s), torch.logspace(0, s, 5),
         torch.gradient(x, spacing=s), torch.cumulative_trapezoid(x, dx=s), torch.searchsorted(z[0].sort()[0], s),
         x.scatter(1, COLUMN, s, reduce="add"), x.clone().fill_diagonal_(s), torch.hamming_window(5, True, s, 0.46),
+        torch.std_mean(x, correction=s), torch.histogram(x, 4, range=(-s, s)), x.clone().renorm_(2, 0, s),
     ),
 }  # fmt: skip
 
@@ -114,9 +140,20 @@ def test_traced(name: str) -> None:
     run(ROWS[name], "aot_eager", 1e-5)
 
 
-@pytest.mark.parametrize("name", LATE)
-def test_read_when_the_graph_runs(name: str) -> None:
-    run(LATE[name], "eager", 0.0)
+def test_what_has_no_gradient() -> None:
+    def program(x, y, z, s):
+        return torch.histc(w * x, 4, -s, s).requires_grad, torch.std_mean(w * x, correction=s)[0].requires_grad
+
+    w = torch.ones(4, requires_grad=True)
+    run(program, "aot_eager", 0.0)
+
+
+def test_sixteen_bits_are_rounded_once() -> None:
+    def program(x, y, z, s):
+        x, y, z = x.half(), y.half(), z.half()
+        return x.addcmul(y, z, value=s), x.addcdiv(y, z, value=s), x.lerp(y, s)
+
+    run(program, "aot_eager", 0.0)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -163,6 +200,7 @@ GRADIENTS = {
     "bounds": lambda x, s: F.hardtanh(x, -s, s) + F.softshrink(x, s) + torch._foreach_maximum([x], s)[0],
     "in place": lambda x, s: x.abs().clone().pow_(s) + F.elu(x.clone(), s, True) + (x * 1).lerp_(x * 2, s),
     "no spread": deviation,
+    "not looked into": lambda x, s: x.norm(1 + s) * (x[:, None] * 1).renorm_(2, 0, s) + torch.std_mean(x)[0],
     "triplets": lambda x, s: F.triplet_margin_loss(x[None], x[None] * 2, x[None].flip(1), margin=s),
 }  # fmt: skip
 

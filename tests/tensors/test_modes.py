@@ -169,6 +169,18 @@ def test_foreign_modes_are_refused():
     torch.func.vmap(transformed)(torch.ones(2))
 
 
+def test_disabled_dispatch_is_left_to_cpython():
+    """Operations on tensors without data would run for real there, and crash."""
+
+    def program(x):
+        with torch._C._DisableTorchDispatch():
+            y = x.clone().mul_(2)
+            y.cos_()
+        return y + 1
+
+    harness.check(program, torch.ones(3), fullgraph=False, expect_breaks=1, expect_graphs=None, expect_recompiles=None)
+
+
 def test_random_numbers_are_not_drawn_while_capturing():
     def program(x, w):
         torch.nn.functional.dropout(x)

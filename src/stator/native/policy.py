@@ -274,7 +274,7 @@ def decide(function: Any) -> str:
 # Classes of torch that bind C++ objects and whose instances are values, or scopes that change nothing about what is
 # recorded: others hold files or programs, or choose how operations are dispatched.
 BOUND_VALUES = frozenset(
-    {"_DisableFuncTorch", "_DisablePythonDispatcher", "_DisableTorchDispatch", "_EnablePythonDispatcher",
+    {"_DisableFuncTorch", "_DisablePythonDispatcher", "_EnablePythonDispatcher",
      "_EnableTorchFunction", "_InferenceMode",
      "DispatchKey", "DispatchKeySet", "_TorchDispatchModeKey", "_SDPAParams", "_SDPBackend", "DeviceType",
      "ProfilerActivity", "ProfilerState", "ProfilerConfig", "_ExperimentalConfig", "ActiveProfilerType"}

@@ -355,6 +355,33 @@ def listed(function: Any) -> Caller:
     return call
 
 
+def parts_of(host: Any, f: Frame, args: list[Any]) -> Any:
+    """`math.modf`."""
+    if len(args) != 1 or type(args[0]) is not TracedFloat or args[0].mixed:
+        return NotImplemented
+    fraction = calculated(math.fmod, args[0], 1.0)
+    return fraction, calculated(math.copysign, args[0] - fraction, args[0])
+
+
+def product_of(host: Any, f: Frame, args: list[Any]) -> Any:
+    """`math.prod` of a list with symbolic floats."""
+    if len(args) != 1 or type(args[0]) not in (list, tuple) or not MIXED.issuperset(map(type, args[0])):
+        return NotImplemented
+    return functools.reduce(operator.mul, args[0], 1) if TracedFloat in map(type, args[0]) else NotImplemented
+
+
+def is_close(host: Any, f: Frame, args: list[Any]) -> Any:
+    """`math.isclose` of two numbers, guarded by its comparisons."""
+    if len(args) != 2 or TracedFloat not in map(type, args) or not {float, TracedFloat}.issuperset(map(type, args)):
+        return NotImplemented
+    if any(map(depends_on_data, args)) or not all(
+        QUESTIONS[math.isfinite](arg) for arg in args if type(arg) is not float
+    ):
+        return NotImplemented
+    distance = abs(args[1] - args[0])
+    return bool(distance <= abs(1e-09 * args[1])) or bool(distance <= abs(1e-09 * args[0]))
+
+
 MIXED = frozenset({int, float, TracedInt, TracedFloat})
 BY_TYPE = frozenset(
     {type, abc.ABCMeta, types.UnionType, type(torch.Tensor), type(torch.nn.Parameter), type(torch.nn.Buffer)}
@@ -375,6 +402,9 @@ ROWS: dict[Any, Caller] = {
     **{function: math_of(function) for function in MATH},
     **{function: question_of(function) for function in QUESTIONS},
     **{function: listed(function) for function in (math.fsum, math.dist)},
+    math.modf: parts_of,
+    math.prod: product_of,
+    math.isclose: is_close,
     **{function: whole_of(function) for function in INT_MATH if type(function) is types.BuiltinFunctionType},
 }
 STR_METHODS: dict[str, Callable[[str, list[Any]], Any]] = {}  # by name, of texts that are known
@@ -408,6 +438,8 @@ def read_float(host: Any, f: Frame, obj: TracedFloat, name: str) -> Any:
     """Attributes of a symbolic float."""
     if name == "real" and not obj.mixed:
         return obj
+    if name == "conjugate" and not obj.mixed:
+        return functools.partial(operator.pos, obj)
     if name == "is_integer" and obj.from_data and not obj.mixed:
         return functools.partial(TracedFloat.is_integer, obj)
     return host.class_of(obj) if name == "__class__" else host.load_attr(f, obj.decay(), name)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from stator.shapes.scalar_ops import OPS, added, named
+from stator.shapes.scalar_ops import OPS, added, into, named
 
 LIBRARY = torch.library.Library("stator", "FRAGMENT")
 TAGS = (torch.Tag.nondeterministic_seeded,)
@@ -93,6 +93,38 @@ def _dropped_channels(x: Tensor, p: Any, train: Any) -> Tensor:
     return x * torch.ops.stator.dropped.default(channels, _number(p))
 
 
+def _alpha_dropped(x: Tensor, p: Any, noise: Tensor) -> Tensor:
+    """What is dropped becomes the least value of `selu`; mean and variance stay."""
+    least = 1.7580993408473766
+    factor = 1 / torch.sqrt((least * least * p + 1) * (1 - p))
+    shift = (noise - 1) * (least * factor).to(x.dtype) + (least * factor * p).to(x.dtype)
+    return x * (noise * factor.to(x.dtype)) + shift
+
+
+def _alpha_dropout(x: Tensor, p: Any, train: Any) -> Tensor:
+    return _alpha_dropped(x, p, _draw("bernoulli_", torch.empty_like(x), 1 - p)) if train else x
+
+
+def _alpha_dropped_channels(x: Tensor, p: Any, train: Any) -> Tensor:
+    if not train:
+        return x
+    channels = x.new_empty((*x.shape[:2], *[1] * (x.dim() - 2)))
+    return _alpha_dropped(x, p, _draw("bernoulli_", channels, 1 - p))
+
+
+def _around(mean: Any, std: Any) -> Tensor:
+    """`normal` of a tensor and a number; gradients are zero."""
+    if mean.dim():
+        given, made = mean, _draw("normal_", mean, 0.0, std) + mean
+    else:
+        given, made = std, _draw("normal_", std, 0.0, 1.0) * std + mean.to(std.dtype)
+    return torch.where(torch.ones_like(made, dtype=torch.bool), made.detach(), given)
+
+
+NORMAL = {  # by which one is the number; the tensor has dimensions
+    name: added(f"normal_of_{name}", torch.normal, "mean std", name, _around) for name in ("mean", "std")
+}
+OPS |= {row.function: row for row in NORMAL.values()}
 OPS[torch.normal] = added("normal_drawn", torch.normal, "mean std size", "mean std", _normal)
 for _owner in (torch, Tensor):
     OPS[_owner.bernoulli] = added(
@@ -106,6 +138,16 @@ for _call, _training, _formula in (
     (torch.nn.functional.dropout, "training", _dropout),
     (torch.dropout, "train", _dropout),
     (torch.feature_dropout, "train", _dropped_channels),
+    (torch.alpha_dropout, "train", _alpha_dropout),
+    (torch.feature_alpha_dropout, "train", _alpha_dropped_channels),
 ):
     _row = added(f"{_call.__name__}_{_training}_drawn", _call, f"input p {_training}", "p", _formula)
-    OPS[_call] = _row._replace(accepts=lambda p: p != 0.0)  # that gives the tensor itself
+    OPS[_call] = _row._replace(accepts=lambda p: p != 0.0 and p != 1.0)  # 0.0 gives the tensor itself
+for _call, _formula in ((torch.dropout_, _dropout), (torch.feature_dropout_, _dropped_channels)):
+    OPS[_call] = added(
+        f"{_call.__name__}drawn",
+        _call,
+        "input p train",
+        "p",
+        lambda x, p, train, formula=_formula: into(x, formula, p, train),
+    )

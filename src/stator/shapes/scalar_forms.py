@@ -13,8 +13,10 @@ from stator.shapes import random_ops as random_ops  # so does this
 from stator.shapes.floats import TracedFloat
 from stator.shapes.fused_ops import FUSED
 from stator.shapes.late import read_late
+from stator.shapes.opaque import opaque
 from stator.shapes.scalar_ops import OPS as OPS  # with all rows
 from stator.shapes.scalar_ops import REFLECTIONS, Op
+from stator.shapes.spellings import plain_spelling
 
 Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
 Form = Callable[[Any, tuple[Any, ...], dict[str, Any]], Call | None]
@@ -32,12 +34,15 @@ def tensorised(
             return None  # whether the number is an int matters
         if "generator" in kwargs and kwargs["generator"] is None:
             kwargs = {name: value for name, value in kwargs.items() if name != "generator"}
+        func, args, kwargs = plain_spelling(func, args, kwargs)
         if len(args) == 1 and len(kwargs) == 1 and kwargs.keys() <= SECOND:
             args, kwargs = (*args, *kwargs.values()), {}
         for form in FORMS.get(func, ()):
             if (found := form(func, args, kwargs)) is not None and not (traces and found[0] in UNTRACEABLE):
                 return found
-        return read_late(func, args, kwargs) if plain and not traces else None
+        if plain:
+            return opaque(func, args, kwargs) if traces else read_late(func, args, kwargs)
+        return None
     return _called(func, args, kwargs) if traces and func in FUSED else None
 
 

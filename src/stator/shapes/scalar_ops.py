@@ -72,6 +72,37 @@ def met(x: torch.Tensor, number: Any) -> Any:
     return number.to(torch.result_type(x, 1.0))
 
 
+def wide(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Tensors as the kernels calculate with them: those of 16 bits in float32."""
+    return tuple(x.float() if x.is_floating_point() and x.dtype.itemsize < 4 else x for x in tensors)
+
+
+def scaled(x: torch.Tensor, y: Any, s: Any) -> torch.Tensor:
+    """`x + s * y`, rounded once; s is of the type of the tensors first."""
+    if not isinstance(y, torch.Tensor):
+        return x + y * met(x, s)
+    (left, right), dtype = wide(x, y), torch.result_type(x, y)
+    factor = met(right, met(y, s))
+    if left.dtype != right.dtype or left.dtype != factor.dtype:
+        return (left + right * factor).to(dtype)
+    return torch.addcmul(left, right, factor).to(dtype)
+
+
+def _with_product(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor, s: Any = 1) -> torch.Tensor:
+    left, first, second = wide(x, y, z)
+    return torch.addcmul(left, first * met(first, s), second).to(torch.result_type(x, y))
+
+
+def _with_quotient(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor, s: Any = 1) -> torch.Tensor:
+    left, first, second = wide(x, y, z)
+    return torch.addcdiv(left, first * met(first, s), second).to(torch.result_type(x, y))
+
+
+def _between(x: torch.Tensor, y: torch.Tensor, s: Any) -> torch.Tensor:
+    left, right = wide(x, y)
+    return torch.lerp(left, right, s.to(left.dtype)).to(x.dtype)
+
+
 def named(call: Any, parameters: str, keywords: str) -> Any:
     """The call with its last parameters given by keyword."""
     names, by_name = parameters.split(), keywords.split()
@@ -109,20 +140,16 @@ _method("pow", "self exponent", "exponent", lambda x, s: torch.pow(x, met(x, s))
 _method("float_power", "self exponent", "exponent", lambda x, s: torch.pow(x.double(), s))
 _method("add", "self other", "other", lambda x, s: x + met(x, s))
 _method("sub", "self other", "other", lambda x, s: x - met(x, s))
-_method("add", "self other alpha", "alpha", lambda x, y, s: x + y * met(x, s), "alpha")
-_method("sub", "self other alpha", "alpha", lambda x, y, s: x - y * met(x, s), "alpha")
+_method("add", "self other alpha", "alpha", scaled, "alpha")
+_method("sub", "self other alpha", "alpha", lambda x, y, s: scaled(x, y, -s), "alpha")
 _method("mul", "self other", "other", lambda x, s: x * met(x, s))
 _method("div", "self other", "other", lambda x, s: x / met(x, s))
 _method("remainder", "self other", "other", lambda x, s: torch.remainder(x, met(x, s)))
 _method("fmod", "self other", "other", lambda x, s: torch.fmod(x, met(x, s)))
 _method("floor_divide", "self other", "other", lambda x, s: torch.floor_divide(x, met(x, s)))
-_method(
-    "addcmul", "self tensor1 tensor2 value", "value", lambda x, y, z, s=1: torch.addcmul(x, y * met(y, s), z), "value"
-)
-_method(
-    "addcdiv", "self tensor1 tensor2 value", "value", lambda x, y, z, s=1: torch.addcdiv(x, y * met(y, s), z), "value"
-)
-_method("lerp", "self end weight", "weight", lambda x, y, s: torch.lerp(x, y, s.to(x.dtype)))
+_method("addcmul", "self tensor1 tensor2 value", "value", _with_product, "value")
+_method("addcdiv", "self tensor1 tensor2 value", "value", _with_quotient, "value")
+_method("lerp", "self end weight", "weight", _between)
 
 
 def _bounded(x: torch.Tensor, low: Any = None, high: Any = None) -> torch.Tensor:
@@ -200,28 +227,23 @@ def _foreach(name: str, parameters: str, formula: Callable[..., Any], keywords: 
         def loop(*args: Any, writes: bool = writes) -> Any:
             *lists, numbers = args
             rows = zip(*lists, _each(numbers, len(lists[0])), strict=True)
-            results = [formula(*row) for row in rows]
-            if not writes:
-                return results
-            for x, result in zip(lists[0], results, strict=True):
-                x.copy_(result)
-            return None
+            return [into(row[0], formula, *row[1:]) if writes else formula(*row) for row in rows]
 
         label = f"foreach_{name}{'_alpha' if keywords == 'alpha' else ''}{'_' if writes else ''}"
         key = (call, "alpha") if keywords == "alpha" else call
         OPS[key] = added(label, named(call, parameters, keywords), parameters, number, loop)
 
 
-_foreach("add", "self other alpha", lambda x, y, s: x + y * met(x, s), "alpha")
-_foreach("sub", "self other alpha", lambda x, y, s: x - y * met(x, s), "alpha")
+_foreach("add", "self other alpha", scaled, "alpha")
+_foreach("sub", "self other alpha", lambda x, y, s: scaled(x, y, -s), "alpha")
 _foreach("add", "self scalar", lambda x, s: x + met(x, s))
 _foreach("sub", "self scalar", lambda x, s: x - met(x, s))
 _foreach("mul", "self scalar", lambda x, s: x * met(x, s))
 _foreach("div", "self scalar", lambda x, s: x / met(x, s))
 _foreach("pow", "self exponent", lambda x, s: torch.pow(x, met(x, s)))
-_foreach("lerp", "self end weight", lambda x, y, s: torch.lerp(x, y, s.to(x.dtype)))
-_foreach("addcmul", "self tensor1 tensor2 value", lambda x, y, z, s: torch.addcmul(x, y * met(y, s), z))
-_foreach("addcdiv", "self tensor1 tensor2 value", lambda x, y, z, s: torch.addcdiv(x, y * met(y, s), z))
+_foreach("lerp", "self end weight", _between)
+_foreach("addcmul", "self tensor1 tensor2 value", _with_product)
+_foreach("addcdiv", "self tensor1 tensor2 value", _with_quotient)
 _foreach("clamp_min", "self scalar", lambda x, s: torch.clamp_min(x, met(x, s)))
 _foreach("clamp_max", "self scalar", lambda x, s: torch.clamp_max(x, met(x, s)))
 _foreach("maximum", "self scalar", lambda x, s: torch.maximum(x, met(x, s)))
@@ -273,10 +295,11 @@ def _rms_norm(x: torch.Tensor, shape: Any, weight: Any = None, eps: Any = None) 
     return (result if weight is None else result * weight).to(x.dtype)
 
 
-def _attention(q: Any, k: Any, v: Any, mask: Any, dropout: Any, causal: Any, scale: Any, *rest: Any) -> torch.Tensor:
+def _attention(q: Any, k: Any, v: Any, mask: Any, dropout: Any, causal: Any, scale: Any = None, *rest: Any) -> Any:
     grouped = {"enable_gqa": rest[0]} if rest else {}
+    factor = q.shape[-1] ** -0.5 if scale is None else scale
     return F.scaled_dot_product_attention(
-        q * met(q, scale), k, v, attn_mask=mask, dropout_p=dropout or 0.0, is_causal=bool(causal), scale=1.0, **grouped
+        q * met(q, factor), k, v, attn_mask=mask, dropout_p=dropout or 0.0, is_causal=bool(causal), scale=1.0, **grouped
     )
 
 

@@ -68,6 +68,8 @@ def _from_data(func: Any) -> Handler:
 
     def make(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         holds_traced = bool(args) and isinstance(args[0], (list, tuple)) and _holds_traced(args[0])
+        if kwargs.get("requires_grad") is False:
+            kwargs = {name: value for name, value in kwargs.items() if name != "requires_grad"}
         if len(args) == 1 and (holds_traced or is_symbolic(args[0])):
             made = assembled(recorder, args[0], kwargs)
             if made is not NotImplemented:

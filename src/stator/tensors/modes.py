@@ -143,6 +143,8 @@ def check_surroundings() -> None:
             raise UnsupportedState(type(mode).__qualname__)
     if torch._C._len_torch_dispatch_stack():
         raise UnsupportedState(type(torch._C._get_dispatch_stack_at(0)).__qualname__)
+    if torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Python):
+        raise UnsupportedState("torch._C._DisableTorchDispatch")  # fake tensors would reach kernels, which crash
     if torch._C._functorch.peek_interpreter_stack() is not None:
         raise UnsupportedState("torch.func transform")
     if torch.autograd.forward_ad._current_level >= 0:
