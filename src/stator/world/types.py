@@ -9,6 +9,7 @@ from stator import _frames
 from stator._frames import UNBOUND
 from stator.errors import unsupported
 from stator.guards import path as paths
+from stator.world.class_contents import contents_of
 
 if TYPE_CHECKING:
     from stator.world.world import World
@@ -38,6 +39,9 @@ class TypeInfo:
             for base in mro[1:]:
                 if _frames.is_heap_type(base) and not world.is_inside_type(base):
                     world.guard_type(base)
+        for base in mro:
+            if _frames.is_heap_type(base) and not world.is_inside_type(base):
+                enter_special_objects(world, base)
         access = _frames.generic_access(cls)
         self.has_getattr = _frames.type_lookup(cls, "__getattr__") is not UNBOUND
         getattribute = _frames.type_lookup(cls, "__getattribute__")
@@ -45,6 +49,14 @@ class TypeInfo:
             self.has_getattr and getattribute is object.__dict__["__getattribute__"]
         )
         self.generic_write = bool(access & 2)
+
+
+def enter_special_objects(world: World, base: type) -> None:
+    """Callables with state in place of special methods: C reaches them without the door."""
+    for name in contents_of(base).special:
+        value = _frames.class_dict(base)[name]
+        if world.enter(value, paths.const(base).class_item(name)) is not value:
+            raise unsupported("outside-type", f"{name} of {base!r} is a {type(value).__name__}", type=base.__name__)
 
 
 def owner_of(cls: type, name: str) -> type:
