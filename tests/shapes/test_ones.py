@@ -70,3 +70,36 @@ def test_copies_keep_strides_of_ones():
     """A size of one may have any stride, which a copy keeps."""
     for size, stride in (((1,), (2,)), ((1, 4), (100, 1)), ((3, 1, 2), (9, 5, 1))):
         check(lambda x: x.long().stride() + x.clone().stride(), torch.empty_strided(size, stride).zero_(), calls=1)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "squeeze",
+    [
+        torch.Tensor.squeeze,
+        torch.Tensor.squeeze_,
+        torch.squeeze,
+        lambda t: t.squeeze(0),
+        lambda t: torch.squeeze(input=t, dim=(0, 1)),
+        torch.inference_mode()(lambda t: t.squeeze(0)),
+    ],
+)
+def test_squeezed_counts(squeeze, backend):
+    """A count that is one takes a dimension away."""
+
+    def program(x):
+        found = squeeze((x == 0).nonzero())
+        return found.dim(), found
+
+    calls = [(torch.tensor(row),) for row in ([0, 1, 0], [1, 0, 1], [0, 0, 0])]
+    check(program, vary=calls, expect_recompiles=None, expect_breaks=None, backend=backend, fullgraph=False)
+
+
+def test_squeezed_counts_in_python():
+    def program(masks):
+        ends = (masks[1:] == 0).nonzero().squeeze()
+        ends = [ends.item() + 1] if ends.dim() == 0 else (ends + 1).numpy().tolist()
+        return [masks[start:end].sum() for start, end in itertools.pairwise([0, *ends, len(masks)])]
+
+    calls = [(torch.tensor(row),) for row in ([1.0, 0, 2, 0, 3], [1.0, 2, 0, 3, 4], [1.0, 2, 3, 4, 5])]
+    check(program, vary=calls, expect_recompiles=None, expect_breaks=None, fullgraph=False)

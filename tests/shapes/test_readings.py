@@ -102,3 +102,17 @@ def test_nothing_is_read_before_the_graph(program: Callable[..., Any]) -> None:
     x = torch.tensor([1.5])
     stator.compile(program, backend=backend, fullgraph=True)(x)
     assert [len(inputs) for inputs in graphs] == [1]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_numbers_drawn_in_place_are_drawn_once(backend: str) -> None:
+    def scaled(x: Any, rate: float) -> Any:
+        drawn = torch.empty(1).uniform_(0, 1) + rate
+        return x * drawn.item() ** 2, round(drawn.item(), 2), drawn
+
+    def dropped(x: Any, rate: float) -> Any:
+        return (x, rate) if torch.empty(1).uniform_(0, 1) < rate else (x * torch.zeros(1).exponential_().item(), 0)
+
+    calls = [(torch.arange(3.0), rate) for rate in (0.1, 0.3, 0.9, 0.5)]
+    for program in (scaled, dropped):
+        check(program, vary=calls, fullgraph=False, expect_breaks=None, expect_recompiles=None, backend=backend)

@@ -251,7 +251,10 @@ def call_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[st
     method = _frames.type_lookup(type(obj), "__call__")
     if type(method) is Function:
         return host.call(f, method, [obj, *args], kwargs)
-    if args and (row := NAMED_METHODS.get((full_name(type(args[0])), getattr(obj, "__name__", "")))) is not None:
+    named = (
+        "" if _frames.is_python_class(type(obj)) else getattr(obj, "__name__", "")
+    )  # others may have a `__getattr__`
+    if args and (row := NAMED_METHODS.get((full_name(type(args[0])), named))) is not None:
         return row(host, f, obj, args, kwargs)
     if isinstance(obj, weakref.ref):
         check_referent(host, f, obj)

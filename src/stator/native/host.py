@@ -211,7 +211,11 @@ class Host(ImportingWorld):
     def missing_attribute(self, f: Frame, obj: Any, name: str) -> Any:
         """The class's __getattr__."""
         hook = _frames.type_lookup(type(obj), "__getattr__")
-        return self.call(f, hook, [obj, name], None) if type(hook) is Function else native(f, hook, obj, name)
+        if type(hook) is Function:
+            return self.call(f, hook, [obj, name], None)
+        if _frames.descriptor_kind(type(hook)) & 1:
+            hook = native(f, _frames.descr_get, hook, obj, type(obj))
+        return self.call(f, hook, [name], None)
 
     # ---- calls ----------------------------------------------------------------------------------
 

@@ -194,7 +194,7 @@ def enter_or_wait(
 
 def code_of(function: Any) -> types.CodeType | None:
     """The code object that a callable runs first."""
-    function = getattr(function, "__func__", function)
+    function = function.__func__ if type(function) is types.MethodType else function
     if not isinstance(function, types.FunctionType):
         method = type(function).__call__
         function = getattr(method, "__func__", method)

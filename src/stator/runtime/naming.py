@@ -27,7 +27,7 @@ def shown(function: Any) -> Any:
 def argument_names(function: Any, count: int, keywords: Sequence[str]) -> tuple[str, ...]:
     """The names of the parameters that take the positional arguments, then those of the keywords."""
     bound = type(function) is not types.FunctionType
-    function = getattr(function, "__func__", function)
+    function = function.__func__ if type(function) is types.MethodType else function
     if type(function) is not types.FunctionType:
         function = _frames.type_lookup(type(function), "__call__")
     code = getattr(function, "__code__", None)

@@ -166,6 +166,25 @@ def _split(func: Any) -> Handler:
     return make
 
 
+def _squeeze(func: Any) -> Handler:
+    """`squeeze`: how many dimensions are left must be known, so sizes that only data tells are assumed not to be 1."""
+    target = target_of(func)
+    assert target is not None
+
+    def make(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = dict(zip(("input", "dim"), args, strict=False)) | kwargs
+        tensor, dims = given.get("input", given.get("self")), given.get("dim")
+        sizes = tensor._meta.size if type(tensor) is TracedTensor else ()
+        if type(dims) is int and -len(sizes) <= dims < len(sizes):
+            sizes = (sizes[dims],)
+        for size in sizes:
+            if type(size) is TracedInt and size.symbols.is_unbacked(size):
+                size.symbols.suppose(operator.ne, size, 1)
+        return recorder.record(target, args, kwargs)
+
+    return make
+
+
 MOST_PARTS = 64
 
 
@@ -227,6 +246,8 @@ for _owner in (torch, torch.Tensor):
         register(getattr(_owner, _name), _sections(getattr(_owner, _name), _dim, _least))
 for _func in (torch.split, torch.Tensor.split, torch.functional.split):
     register(_func, _split(_func))
+for _func in (torch.squeeze, torch.Tensor.squeeze, torch.Tensor.squeeze_):
+    register(_func, _squeeze(_func))
 register(one_hot, _one_hot)
 register(torch.Tensor.item, _item)
 for _owner in (torch, torch.Tensor):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
+from stator.tensors.failing import may_draw
 from stator.tensors.traced import Storage, TracedTensor
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class Readings:
 
         Gives the stage that the node belongs to.
         """
-        if node in self.recorder.kept and node not in self.writers:
+        if node in self.recorder.kept and (node not in self.writers or may_draw(node)):
             raise NotReadable
         if node.op == "placeholder":
             real = self.recorder.tensor(node.name)

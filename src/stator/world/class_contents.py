@@ -26,6 +26,23 @@ PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
 }
 
 
+# Callables and descriptors that keep nothing of their own, unless they are bound.
+STATELESS = (
+    types.FunctionType, types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType,
+    types.MemberDescriptorType, types.GetSetDescriptorType, types.ClassMethodDescriptorType, types.MethodWrapperType,
+    property, classmethod, staticmethod, type,
+)  # fmt: skip
+
+
+def is_special_object(name: str, value: Any) -> bool:
+    """Whether an instance, or a method bound to one, stands for a special method."""
+    if not (name.startswith("__") and name.endswith("__")):
+        return False
+    if type(value) in (types.BuiltinFunctionType, types.MethodWrapperType):
+        return type(value.__self__) not in (types.ModuleType, type, type(None))
+    return not issubclass(type(value), STATELESS) and (callable(value) or _frames.descriptor_kind(type(value)) != 0)
+
+
 class Attribute:
     """What is remembered of one attribute of a class."""
 
@@ -47,12 +64,14 @@ class Attribute:
 class Contents:
     """The attributes of one class in one version."""
 
-    __slots__ = ("attributes", "reference", "version")
+    __slots__ = ("attributes", "reference", "special", "version")
 
     def __init__(self, cls: type, version: int) -> None:
         self.reference = weakref.ref(cls, partial(_latest.pop, id(cls)))  # in C: no interruption
         self.version = version
-        self.attributes = {name: Attribute(value) for name, value in _frames.class_dict(cls).items()}
+        own = _frames.class_dict(cls)
+        self.attributes = {name: Attribute(value) for name, value in own.items()}
+        self.special = [name for name, value in own.items() if is_special_object(name, value)]
 
     def are_still(self, cls: type) -> bool:
         now = _frames.class_dict(cls)

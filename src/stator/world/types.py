@@ -9,6 +9,7 @@ from stator import _frames
 from stator._frames import UNBOUND
 from stator.errors import unsupported
 from stator.guards import path as paths
+from stator.world.class_contents import contents_of
 
 if TYPE_CHECKING:
     from stator.world.world import World
@@ -40,6 +41,9 @@ class TypeInfo:
             for base in mro[1:]:
                 if _frames.is_heap_type(base) and not world.is_inside_type(base):
                     world.guard_type(base)
+        for base in mro:
+            if _frames.is_heap_type(base) and not world.is_inside_type(base):
+                enter_special_objects(world, base)
         access = _frames.generic_access(cls)
         self.has_getattr = _frames.type_lookup(cls, "__getattr__") is not UNBOUND
         self.generic_read = bool(access & 1) or (self.has_getattr and is_objects_own(cls, "__getattribute__", 1))
@@ -76,6 +80,14 @@ def describes(value: Any) -> bool:
     if not _frames.is_python_class(kind) or not _frames.descriptor_kind(kind):
         return False
     return all(map(_frames.is_heap_type, MRO.__get__(kind)[:-1]))
+
+
+def enter_special_objects(world: World, base: type) -> None:
+    """Callables with state in place of special methods: C reaches them without the door."""
+    for name in contents_of(base).special:
+        value = _frames.class_dict(base)[name]
+        if world.enter(value, paths.const(base).class_item(name)) is not value:
+            raise unsupported("outside-type", f"{name} of {base!r} is a {type(value).__name__}", type=base.__name__)
 
 
 def owner_of(cls: type, name: str) -> type:

@@ -100,9 +100,12 @@ def unsqueeze(base: Shape, dim: int) -> Shape:
 
 def squeeze(base: Shape, dim: Any = None) -> Shape:
     rank = len(base.size)
-    asked = range(rank) if dim is None else [position(dim, rank)]
-    need(not any(is_from_data(base.size[i]) for i in asked))  # how many dimensions are left would depend on it
-    kept = [i for i in range(rank) if i not in asked or base.size[i] != 1]
+    dims = range(rank) if dim is None else dim if type(dim) in (tuple, list) else (dim,)
+    asked = {position(each, rank) for each in dims}
+    for i in asked:
+        if is_from_data(base.size[i]):  # how many dimensions are left would depend on it
+            hold(operator.ne, base.size[i], 1)
+    kept = [i for i in range(rank) if i not in asked or is_from_data(base.size[i]) or base.size[i] != 1]
     return Shape(tuple(base.size[i] for i in kept), tuple(base.stride[i] for i in kept), base.offset)
 
 
