@@ -388,6 +388,18 @@ def test_effects_of_backward_happen_then() -> None:
     assert log == ["backward"]
 
 
+def test_a_list_from_outside_that_grows_between_two_of_them() -> None:
+    trace: list[Any] = []
+
+    def program(x: Any) -> Any:
+        for k in range(3):
+            trace.append(k)
+            x = Reversal.apply(x + 1, 0.5)
+        return x
+
+    check(program, leaf(3), calls=4, backward=True, expect_recompiles=1)
+
+
 def test_writes_to_other_tensors_in_backward() -> None:
     def program(x: Any, buffer: Any) -> Any:
         return Buffered.apply(x + 1, buffer) * 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 
 import pytest
 import torch
@@ -175,3 +176,25 @@ def test_quotients_of_sizes_as_tensors(backend):
     calls = [(torch.randn(b, s, 3),) for b, s in ((2, 8), (3, 8), (3, 16), (4, 24), (2, 40))]
     report = check(program, vary=calls, expect_recompiles=1, expect_graphs=2, backend=backend)
     assert report.gained("frames_captured") == 2
+
+
+def test_a_condition_is_one_of_the_two_bools():
+    def program(x):
+        first, second, two = bool(x[0] > 0), x[1].item() > 0, len(x)
+        asked = first is True, first is not True, False is first, first is second, first is None
+        return asked, operator.is_(first, False), operator.is_not(second, False), int((x > 0).sum()) is two, x
+
+    check(program, vary=[(torch.tensor(v),) for v in ([1.0, 2.0], [-1.0, 2.0], [1.0, -2.0], [-1.0, -2.0])])
+
+
+def test_a_branch_on_which_bool_a_condition_is():
+    def program(x):
+        match bool(x[0] > 0):
+            case True:
+                y = x + 1
+            case False:
+                y = x - 1
+        return y if bool(x[1] > 0) is True else -y, id(bool(x[1] > 0)) == id(False)
+
+    rows = [(torch.tensor(v),) for v in ([1.0, 2.0], [-1.0, 2.0], [-1.0, -2.0])]
+    check(program, vary=rows, fullgraph=False, expect_breaks=None, expect_recompiles=None)

@@ -69,3 +69,12 @@ def test_rows_of_a_result_written_one_by_one():
     w = torch.nn.Parameter(torch.randn(3))
     check(program, torch.randn(2, 5, 3), w, backward=True)
     check(program, torch.randn(2, 5, 3), w, backward=True, dynamic=True)
+
+
+def test_a_backward_kernel_with_memory_of_its_own_is_not_tried():
+    rnn = torch.nn.LSTM(3, 4)
+
+    def program(x):
+        return torch.autograd.grad(rnn(x)[0].sum(), rnn.weight_hh_l0)
+
+    check(program, torch.randn(5, 2, 3))

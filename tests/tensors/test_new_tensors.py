@@ -63,3 +63,14 @@ def test_copies() -> None:
     torch.manual_seed(0)
     copy.deepcopy(torch.nn.Linear(1, 1))  # what copyreg learns about, it learns now
     check(Copying(), torch.randn(4, 3), expect_graphs=1, backward=True)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_an_empty_tensor_that_grows_and_is_expanded(backend):
+    def program(w):
+        mask = w.new().resize_((w.size(0), 1)).bernoulli_(0.5).expand_as(w)
+        other = torch.empty(0)
+        same = other.resize_(4).fill_(2)
+        return mask * w, other.expand(2, 4), same is other
+
+    check(program, torch.randn(3, 2), backend=backend)

@@ -78,12 +78,17 @@ def is_written(record: Any) -> bool:
     return not same(tuple(flat), contents(record.inner))
 
 
+def mark(arg: Any) -> Any:
+    """Identity of what an operation is given; tuples and slices are made anew each time it is described."""
+    return tuple(map(id, arg)) if type(arg) is tuple else arg if type(arg) is slice else id(arg)
+
+
 def writes(host: Any) -> list[Any]:
     """The effects so far that are written down as such; values by identity."""
     found: list[Any] = [len(host.effects), len(host.locks), [id(value) for _, value in host.ambient.changes()]]
     for record in {id(r): r for r in host.records.values()}.values():
         if record.hollow is not None and (done := record.hollow.operations()):
-            found.append((id(record), [(name, *map(id, args)) for name, args in done]))
+            found.append((id(record), [(name, *map(mark, args)) for name, args in done]))
         for name, (before, now, _) in (record.extra or {}).items():
             if now is not before:
                 found.append((id(record), name, id(now)))

@@ -26,7 +26,7 @@ from stator.shapes import polynomial
 from stator.shapes.calculations import FLOAT, INT_MATH
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, depends_on_data, whole
 from stator.shapes.guesses import is_next
-from stator.shapes.scalar import INTS, TracedBool, TracedInt, evaluated, from_data
+from stator.shapes.scalar import INTS, TracedBool, TracedInt, evaluated, from_data, identical
 from stator.shapes.symbols import number_of
 from stator.shapes.texts import TracedText
 from stator.tensors.traced import TracedTensor
@@ -298,6 +298,21 @@ def bool_of(host: Any, f: Frame, args: list[Any]) -> Any:
     return args[0] if type(args[0]) is TracedBool else args[0] != 0
 
 
+def identity_of(invert: bool) -> Caller:
+    """`operator.is_` and `operator.is_not`."""
+
+    def call(host: Any, f: Frame, args: list[Any]) -> Any:
+        answer = identical(*args) if len(args) == 2 else NotImplemented
+        return answer if answer is NotImplemented else answer ^ invert
+
+    return call
+
+
+def id_of(host: Any, f: Frame, args: list[Any]) -> Any:
+    """Which of the two bools it is, the data tells."""
+    return id(args[0].decay()) if len(args) == 1 and type(args[0]) is TracedBool else NotImplemented
+
+
 def is_symbolic(number: Any) -> bool:
     """Whether no comparison of this number should become a guard."""
     return type(number) is TracedInt or depends_on_data(number)
@@ -399,6 +414,9 @@ ROWS: dict[Any, Caller] = {
     len: length_of,
     range: range_of,
     isinstance: is_instance,
+    operator.is_: identity_of(False),
+    operator.is_not: identity_of(True),
+    id: id_of,
     **{function: math_of(function) for function in MATH},
     **{function: question_of(function) for function in QUESTIONS},
     **{function: listed(function) for function in (math.fsum, math.dist)},

@@ -153,6 +153,19 @@ class TracedBool(torch.SymBool):
         return bool, (self.decay(),)
 
 
+def identical(left: Any, right: Any) -> Any:
+    """`left is right`: there are two bools, and one int for each small number; NotImplemented where objects tell."""
+    if type(left) is TracedBool or type(right) is TracedBool:
+        one, other = (left, right) if type(left) is TracedBool else (right, left)
+        if type(other) is bool:
+            return one if other else one.opposite()
+        return left is right or left == right if type(other) is TracedBool else False
+    if type(left) is TracedInt and type(right) is int and right in SMALL_INTS:
+        return left == right
+    return right == left if type(right) is TracedInt and type(left) is int and left in SMALL_INTS else NotImplemented
+
+
+SMALL_INTS = range(-5, 257)  # that CPython makes once
 LARGEST_POWER = 8
 
 

@@ -69,6 +69,13 @@ def replace_data(recorder: Recorder, traced: TracedTensor, value: Any) -> bool:
     return True
 
 
+def is_empty_and_alone(recorder: Recorder, traced: TracedTensor) -> bool:
+    """Whether a tensor that the graph makes has no elements, no history, and nobody else has its memory."""
+    if recorder.real(traced) is not None or traced._meta.requires_grad or 0 not in traced._meta.size:
+        return False
+    return not any(other._storage is traced._storage for other in recorder.alive() if other is not traced)
+
+
 def _set_data(recorder: Recorder, traced: TracedTensor, data: TracedTensor) -> Any:
     """A leaf that the graph makes stays this very tensor: what was computed from it before leads to it as well."""
     if recorder.traces or recorder.sub is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from stator.shapes.scalar import TracedInt
-from stator.tensors import attributes
+from stator.tensors import attributes, data
 from stator.tensors.modes import STATE_FUNCTIONS, InferenceGuard, devices_inside, read_state
 from stator.tensors.settings import FUNCTIONS, WRITING, watched
 from stator.tensors.signals import NotLeaf, OpFailed, UnsupportedOp, UnsupportedState, describe
@@ -118,6 +118,18 @@ def _new(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
     return recorder.record(target, args, kwargs)
 
 
+def _resize(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
+    """`x.new().resize_(n, 1)`: for compilers another tensor, because they cannot take views of one that was resized."""
+    traced, *given = args
+    if recorder.traces and not kwargs and data.is_empty_and_alone(recorder, traced):
+        size = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
+        data.replace_data(recorder, traced, recorder.call(torch.Tensor.new_empty, (traced, tuple(size))))
+        return traced
+    target = target_of(torch.Tensor.resize_)
+    assert target is not None
+    return recorder.record(target, args, kwargs)
+
+
 def _run_for_real(func: Any) -> Handler:
     def run(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
         with torch._C.DisableTorchFunction():
@@ -205,6 +217,7 @@ def _register() -> None:
         register(function, _setting(function))
     register(torch.Tensor.__iter__, _iterate)
     register(torch.Tensor.new, _new)
+    register(torch.Tensor.resize_, _resize)
     register(torch._C._InferenceMode, _inference_mode)
     register(torch.get_default_device, _get_default_device)
     _attribute_rows()
