@@ -30,7 +30,7 @@ from stator.guards import path as paths
 from stator.guards.guardset import Failure
 from stator.options import Options
 from stator.report import events
-from stator.runtime import inherited
+from stator.runtime import inherited, symbolic_host
 from stator.runtime.below import Below
 from stator.runtime.calls import BoundCall, Call, ResumedCall, code_of
 from stator.runtime.capture import Capture, Entry
@@ -210,7 +210,7 @@ class Cache:
             if self.leaves_lengths:
                 self.learned.leave_lengths(failures, call.values)
             for entry in self.entries:
-                self.learned.observe(entry.guards, call.values)
+                self.learned.observe(entry.guards, call.values, entry.light)
             events.emit("recompile", name=call.name, code=call.code, reasons=reasons)
             return True
         text = "\n  ".join([f"{call.name} was compiled {self.captures} times (recompile_limit)", *reasons])
@@ -246,6 +246,7 @@ class Cache:
                 if not entry.captured and self.learned.unsettled:  # that was no help
                     self.learned.unsettled = set()
                     entry = None
+        entry.light = frozenset(self.learned.light | self.learned.ending)
         self.compiled.append(entry.program, entry.function)
         self.entries.append(entry)
         self.captures += 1
@@ -320,6 +321,8 @@ class Cache:
         if not options.fullgraph:
             made.host.loops, made.host.counts_rounds = self.session.loops, bool(self.learned.lessons)
             made.host.ending = self.learned.ending
+            if self.learned.light:
+                symbolic_host.start(made.host)
         return made
 
     def otherwise(self, lesson: Any = None) -> Any:
