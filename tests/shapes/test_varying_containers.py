@@ -85,3 +85,62 @@ def test_the_sum_of_a_few_numbers_that_vary():
     calls = [([n, n + 1, 2], torch.randn(30)) for n in LENGTHS[:5]]
     report = check(program, vary=calls, fullgraph=False, expect_recompiles=None)
     assert report.gained("frames_captured") == 2, report.counts
+
+
+class Masks(torch.nn.Module):
+    """A cache keyed by a size."""
+
+    def __init__(self):
+        super().__init__()
+        self.masks = {}
+
+    def forward(self, x):
+        n = x.shape[0]
+        if n not in self.masks:
+            self.masks[n] = torch.ones(n, n).tril()
+        return self.masks[n] @ x
+
+
+class Tables(Masks):
+    def forward(self, x):
+        n = x.shape[0]
+        table = self.masks.get((n))
+        if table is None:
+            table = self.masks[n] = torch.arange(n).float()
+        return table[:, None] + x
+
+
+class Histogram(Masks):
+    def forward(self, x):
+        name = f"rows {x.shape[0]}"
+        self.masks[name] = self.masks.get(name, 0) + 1
+        return x * 2
+
+
+@pytest.mark.parametrize("model", [Masks, Tables, Histogram])
+def test_caches_keyed_by_a_size(model):
+    calls = [(torch.ones(n, 3),) for n in (*LENGTHS, *LENGTHS)]
+    report = check(model(), vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)
+    assert report.gained("frames_captured", first=4, last=len(LENGTHS)) == 0, report.counts
+    assert report.gained("frames_captured") <= 7, report.counts
+    assert report.gained("frames_skipped") == 0
+
+
+def test_modules_chosen_by_a_number_are_one_graph_each():
+    heads = {n: torch.nn.Linear(3, n) for n in (2, 3, 4)}
+
+    def program(x, n):
+        return heads[n](x)
+
+    check(program, vary=[(torch.ones(2, 3), n) for n in (2, 3, 4, 2, 3)], fullgraph=False, expect_recompiles=None)
+
+
+def test_the_last_write_is_read_back():
+    def program(seen, x):
+        n = x.shape[0]
+        seen[n] = x + 1
+        other = seen[n]
+        return other * 2, n in seen, len(seen)
+
+    calls = [({1: torch.ones(1)}, torch.ones(n)) for n in (2, 3, 4, 5)]
+    check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)

@@ -66,6 +66,12 @@ def lessons(at: Break, results: int, known: Iterable[Lesson], loops: Loops, worl
     return found
 
 
+def light(at: Break, results: int, known: Iterable[Path], world: World) -> set[Path]:
+    """Containers among the values carried over a break, and in them, whose contents were seen to change."""
+    places = {path: paths.arg(number + results) for number, path in _carried(at, world)}
+    return {place for path in known if (place := _rebased(path, places)) is not None}
+
+
 def _results(operands: Iterable[Any]) -> Iterator[Lesson]:
     """What is made of tensors may be a float, which varies then; of numbers that vary, any number."""
     for operand in operands:

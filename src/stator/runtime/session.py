@@ -28,6 +28,7 @@ from stator.eval.machine import Place
 from stator.graph.sharing import SharedGraph
 from stator.guards import path as paths
 from stator.guards.guardset import Failure
+from stator.guards.path import Path
 from stator.options import Options
 from stator.report import events
 from stator.runtime import inherited, symbolic_host
@@ -401,7 +402,8 @@ class Cache:
                 made[edge] = True
                 continue
             told = inherited.lessons(found, key[0], self.learned.lessons, self.session.loops, capture.host)
-            made[edge] = self.session.continuation(key, make, told)
+            light = inherited.light(found, key[0], self.learned.light, capture.host)
+            made[edge] = self.session.continuation(key, make, told, light)
         return tuple(made.get(edge) for edge in range(max(made, default=-1) + 1))
 
     def look_round(self, capture: Capture, found: Break) -> None:
@@ -508,12 +510,15 @@ class Session(Cache):
         """What takes frames of a code object below a break; None: CPython does."""
         return None if code is code_of(self.function) or is_resumed(code) else BoundCache(self).compiled
 
-    def continuation(self, key: tuple[Any, ...], make: Callable[[], Continuation], told: set[Lesson]) -> Any:
+    def continuation(
+        self, key: tuple[Any, ...], make: Callable[[], Continuation], told: set[Lesson], light: set[Path]
+    ) -> Any:
         """The compiled form of what goes on behind a break: one for each place, kept by the entries that lead there."""
         cache = self.continuations.get(key)
         if cache is None:
             cache = self.continuations[key] = ResumedCache(self, make())
         cache.learned.lessons |= told
+        cache.learned.light |= light
         return cache.compiled
 
 

@@ -173,6 +173,9 @@ class TensorHost(Host):
         if not self.patient:
             unrolling.check(self, f)
 
+    def may_leave(self, values: Iterable[Any]) -> bool:
+        return self.counts_rounds and unrolling.may_break(self) and all(map(unrolling.is_data, values))
+
     def begins_loop(self, f: Frame, source: Any, made: Any) -> None:
         unrolling.note_entries(self, f, source, made)
 

@@ -25,6 +25,7 @@ from stator.world.lazy import Lazy
 
 MOST_OPERATIONS = 20_000  # in one graph
 MOST_GRADIENTS = 8  # times that a loop calls backward: a whole epoch should not be one graph
+FEW = 8
 LEAST_ROUNDS = 2  # of a loop that is worth breaks
 COUNTED = frozenset({tuple, list, type(iter(()))})  # results of operations that may have as many items as a size says
 TOLD = frozenset({"chunk", "tensor_split"})  # operations that are told how many items to make
@@ -147,6 +148,13 @@ def item_left_to_python(host: Any, f: Frame) -> Unsupported | None:
         return None
     refused: Unsupported = host.refuse("varying-loop", function=f.code.co_qualname)
     return refused
+
+
+def is_data(value: Any) -> bool:
+    """A tensor, a number, or a few of them: nothing that chooses what to do, as modules and functions would."""
+    if type(value) in (tuple, list):
+        return len(value) <= FEW and all(map(is_data, value))
+    return value is None or isinstance(value, (int, float, torch.Tensor))
 
 
 def stamp(host: Any) -> Any:
