@@ -95,6 +95,13 @@ _ROWS = (
         "Pass the parts that are needed as plain values or tensors.",
     ),
     Break(
+        "varying-key",
+        "a dict or set is asked for a number or text that varies",
+        "{container} is another item on each call: there would be a compilation for each.",
+        "Keep what depends on a size under one name, large enough for all sizes, or make it anew; with fullgraph=True "
+        "each key is a constant.",
+    ),
+    Break(
         "outside-write",
         "a write to an outside object that cannot be replayed",
         "The change of {target} cannot be performed after the graph ran.",

@@ -10,6 +10,7 @@ import torch
 
 import stator
 from stator.report import events
+from tests.harness import check
 
 LENGTHS = (4, 6, 2, 9, 12, 5, 7, 8, 3, 10, 11, 20)
 
@@ -192,3 +193,18 @@ def test_gradients() -> None:
             function(x).backward()
             found.append([parameter.grad.clone() for parameter in cell.parameters()])
         torch.testing.assert_close(*found)
+
+
+def test_what_passes_through_a_loop_varies_behind_it():
+    """The rounds do not look at the list: what was known of its tensors is known behind them."""
+
+    def program(x):
+        kept = [x * 2, x.sum(0)]
+        total = x[:, 0] * 0
+        for i in range(x.shape[1]):
+            total = total + x[:, i].sin()
+        return total + kept[0].sum(1), kept[1] + 1
+
+    calls = [(torch.randn(rows, columns),) for rows, columns in ((2, 5), (3, 7), (4, 4), (6, 9), (7, 6))]
+    report = check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)
+    assert report.gained("frames_captured", first=3) == 0, report.counts

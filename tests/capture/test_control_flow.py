@@ -194,3 +194,15 @@ def test_flex_attention(masked: bool) -> None:
         warnings.simplefilter("ignore")  # eager says once that it is slow
         flex_attention(*args)
     check(attention, *args, tolerance=1e-5, expect_graphs=1)
+
+
+def test_a_scan_of_varying_length_is_left_to_cpython():
+    """It halves the elements until one is left: there would be a graph for each length."""
+
+    def program(x):
+        scanned = associative_scan(lambda a, b: a + b, x * 2, 0, combine_mode="generic")
+        return scanned.sin() + 1
+
+    calls = [(torch.arange(n).double(),) for n in (2, 3, 5, 6, 9, 13)]
+    report = check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=1)
+    assert report.gained("frames_captured") <= 4

@@ -249,3 +249,20 @@ class Masked(torch.nn.Module):
 def test_buffers_that_the_program_fills():
     calls = [(torch.randn(b, n, 4),) for b, n in ((4, 9), (2, 5), (7, 12), (3, 7), (5, 16), (6, 10))]
     check(Masked(), vary=calls, expect_recompiles=2, expect_graphs=3)
+
+
+def test_ids_and_masks_have_one_shape():
+    """What had the same sizes twice is taken to have them always; not any more where that was a mistake."""
+
+    def program(ids, mask):
+        longer = max(ids.shape[1] - mask.shape[1] + 4, 4)  # a comparison, if these were two sizes
+        return torch.ones(longer) * ids.sum(), ids[:, : mask.shape[1]], mask.shape
+
+    def given(rows, columns, others):
+        return torch.ones(rows, columns, dtype=torch.int64), torch.ones(rows, others, dtype=torch.bool)
+
+    alike = [(2, 5, 5), (3, 7, 7), (4, 9, 9), (6, 4, 4)]
+    report = check(program, vary=[given(*sizes) for sizes in alike], expect_recompiles=None)
+    assert report.gained("frames_captured") == 2
+    report = check(program, vary=[given(*sizes) for sizes in (*alike, (3, 8, 5), (4, 9, 6))], expect_recompiles=None)
+    assert report.gained("frames_captured") == 3

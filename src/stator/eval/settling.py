@@ -252,6 +252,7 @@ def get_iter(f: Frame, arg: Any) -> Any:
     made = entries(f.world.hollow.get(id(f.stack[-1])), "keys")
     if made is DECLINED:
         return DECLINED
+    f.world.begins_loop(f, f.stack[-1], made)
     f.stack[-1] = made
     return None
 
@@ -367,7 +368,9 @@ def served_call(f: Frame, function: Any, args: list[Any]) -> Any:
             world.settled(arg)
         hollow = world.hollow.get(id(function.__self__))
         if function.__name__ in LOOPED and goes_on_with(f, "GET_ITER") and not args:
-            return entries(hollow, function.__name__)
+            made = entries(hollow, function.__name__)
+            world.begins_loop(f, function.__self__, made)
+            return made
         return DECLINED if hollow is None else hollow.call(f, function.__name__, args)
     row = SERVED.get(id(function))
     hollow = world.hollow.get(id(args[0])) if args else None

@@ -95,6 +95,7 @@ class Entry:
     captured: bool = True  # False: under these guards CPython runs the call
     operations: int = 0  # on tensors
     graph: SharedGraph | None = None  # what the function runs, if others may run it too
+    light: frozenset[Path] = frozenset()  # containers that were known to change, and read item by item
     program: Any = field(init=False)  # the compiled guards; expired once an object they compare with has died
 
     def __post_init__(self) -> None:

@@ -17,6 +17,7 @@ from stator.errors import Unsupported
 from stator.frame import Frame
 from stator.native.callers import CALLERS, call_python
 from stator.native.rows import standin
+from stator.runtime import unrolling
 from stator.runtime.bodies import Captured, capture, flatten, tensors_of
 from stator.runtime.transforms import without
 from stator.shapes.scalar import TracedBool, TracedInt
@@ -38,7 +39,16 @@ from stator.tensors.traced import TracedTensor
 @standin(cond, while_loop, scan, associative_scan, map_function)
 def interpret(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """These functions of torch prepare the call of an operator; what cannot be captured is a break before them."""
+    if function is associative_scan and host.counts_rounds and unrolling.may_break(host) and halves(host, args, kwargs):
+        raise host.refuse("varying-loop", function=function.__name__)
     return call_python(host, f, function, args, kwargs)
+
+
+def halves(host: Any, args: list[Any], kwargs: dict[str, Any] | None) -> bool:
+    """Whether a scan goes on with half of the elements until one is left, and their number varies."""
+    given = dict(zip(("combine_fn", "xs", "dim"), args, strict=False)) | (kwargs or {})
+    dim, sizes = given.get("dim"), [x._meta.size for x in tensors_of(flatten(host, given.get("xs"), "xs")[0])]
+    return type(dim) is int and any(-len(size) <= dim < len(size) and type(size[dim]) is TracedInt for size in sizes)
 
 
 class Values:

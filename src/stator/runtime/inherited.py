@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from types import CellType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from stator.runtime.learned import Lesson
 from stator.runtime.unrolling import Loops
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
+from stator.tensors.rules.layout import surely
 from stator.tensors.traced import TracedTensor
 from stator.world.lazy import Lazy
 from stator.world.rewritten import KINDS, changes
@@ -24,7 +26,7 @@ from stator.world.rewritten import KINDS, changes
 if TYPE_CHECKING:
     from stator.world.world import World
 
-NUMBERS = frozenset({"size", "int", "float"})
+NUMBERS = frozenset({"size", "stride", "int", "float"})
 NUMBER_TYPES: dict[type, type] = {int: int, TracedInt: int, float: float, TracedFloat: float}
 CALLS = frozenset({"CALL", "CALL_FUNCTION_EX"})
 TENSORS = frozenset({torch.Tensor, torch.nn.Parameter, TracedTensor})
@@ -51,17 +53,23 @@ def lessons(at: Break, results: int, known: Iterable[Lesson], loops: Loops, worl
         found = set(_results(at.values[number] for number in inner.operands if number >= 0))
     for number, value in enumerate(at.values):
         path = paths.arg(number + results)
-        if type(value) is Lazy:
-            found.update(
-                (path, kind, detail) for place, kind, detail in known if place is value.path and kind in NUMBERS
-            )
-        else:
+        if type(value) is not Lazy:
             found.update(_lessons(value, path))
             if type(value) not in SYMBOLIC and id(value) not in world.records and id(value) not in world.cells:
                 for part, place in _parts(value, path):
                     found.update(_lessons(part, place))
-    found.update(written(at, results, world))
+    places = {path: paths.arg(number + results) for number, path in _carried(at, world)}
+    found.update(written(places, world))
+    for known_at, kind, detail in known:
+        if kind in NUMBERS and (behind := _rebased(known_at, places)) is not None:
+            found.add((behind, kind, detail))
     return found
+
+
+def light(at: Break, results: int, known: Iterable[Path], world: World) -> set[Path]:
+    """Containers among the values carried over a break, and in them, whose contents were seen to change."""
+    places = {path: paths.arg(number + results) for number, path in _carried(at, world)}
+    return {place for path in known if (place := _rebased(path, places)) is not None}
 
 
 def _results(operands: Iterable[Any]) -> Iterator[Lesson]:
@@ -74,9 +82,8 @@ def _results(operands: Iterable[Any]) -> Iterator[Lesson]:
             yield paths.arg(0), "int", 0
 
 
-def written(at: Break, results: int, world: World) -> Iterator[Lesson]:
+def written(places: dict[Path, Path], world: World) -> Iterator[Lesson]:
     """The same for what the program has put into attributes, items and cells that were there before."""
-    places = {path: paths.arg(number + results) for number, path in _carried(at, world)}
     for path, _, now in changes(world):
         if type(now) in SYMBOLIC and (place := _rebased(path, places)) is not None:
             yield from _lessons(now, place)
@@ -133,6 +140,7 @@ def _lessons(value: Any, path: Path) -> Iterator[Lesson]:
     kind = type(value)
     if kind is TracedTensor:
         yield from ((path, "size", dim) for dim, size in enumerate(value._meta.size) if _varies(size))
+        yield from ((path, "stride", dim) for dim in _free_strides(value._meta))
     elif kind is TracedInt and _varies(value):
         yield path, "int", 0
     elif kind is TracedFloat:
@@ -141,6 +149,14 @@ def _lessons(value: Any, path: Path) -> Iterator[Lesson]:
         for i, item in enumerate(value):
             if type(item) in SYMBOLIC:
                 yield from _lessons(item, path.item(i))
+
+
+def _free_strides(meta: Any) -> Iterator[int]:
+    """Dimensions whose stride varies, and is not the extent of another one."""
+    extents = [size * stride for size, stride in zip(meta.size, meta.stride, strict=True)]
+    for dim, stride in enumerate(meta.stride):
+        if _varies(stride) and not any(surely(operator.eq, stride, extent) for extent in extents):
+            yield dim
 
 
 def _parts(value: Any, path: Path) -> Iterator[tuple[Any, Path]]:

@@ -114,8 +114,8 @@ class Learned:
         """Objects that died will be others next time."""
         self.lessons.update((path, "identity", 0) for path, check in guards.bereft() if check is IS)
 
-    def observe(self, guards: GuardSet, values: Sequence[Any]) -> None:
-        """Compares every guarded value with what it is in this call."""
+    def observe(self, guards: GuardSet, values: Sequence[Any], light: Container[Path] = ()) -> None:
+        """Compares every guarded value with what it is in this call; `light`: containers that were read by item."""
         memo: dict[Path, Any] = {}
         for path, check, key, _ in guards.rows():
             rule = LESSONS.get(check.name)
@@ -126,8 +126,8 @@ class Learned:
             except Missing:
                 continue
             if rule is None:
-                if type(value) in GROWING and not check.holds(value, key):
-                    self.lighten(path)
+                if not check.holds(value, key):
+                    self.see_length(path, check, value, light)
                 continue
             found = {(path, kind, detail) for kind, detail in rule(key, value)}
             if type(key) is type(value) is str and key != value:
@@ -141,6 +141,16 @@ class Learned:
             self.guesses.note(found, key, value)
         if (profile := current()) is not None and self.lessons and self.name:
             profile.add(self.name, {_named(lesson) for lesson in self.lessons})
+
+    def see_length(self, path: Path, check: Check, value: Any, light: Container[Path]) -> None:
+        """Another number of elements; once more, if the program looks at all of them: that is CPython's from now on."""
+        owner: Path | None = path
+        if path.accessor is UPCOMING:
+            owner = path.parent if path.key else None  # the loop goes several rounds in one capture
+        elif type(value) in GROWING:
+            self.lighten(path)
+        if owner is not None and owner in light:
+            self.unsettled.add((path, check))
 
     def read(self, path: Path, *texts: str) -> None:
         """Different strings at one place: from some number on CPython looks at them, whatever they are."""

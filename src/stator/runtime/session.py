@@ -28,9 +28,10 @@ from stator.eval.machine import Place
 from stator.graph.sharing import SharedGraph
 from stator.guards import path as paths
 from stator.guards.guardset import Failure
+from stator.guards.path import Path
 from stator.options import Options
 from stator.report import events
-from stator.runtime import inherited
+from stator.runtime import inherited, symbolic_host
 from stator.runtime.below import Below
 from stator.runtime.calls import BoundCall, Call, ResumedCall, code_of
 from stator.runtime.capture import Capture, Entry
@@ -210,7 +211,7 @@ class Cache:
             if self.leaves_lengths:
                 self.learned.leave_lengths(failures, call.values)
             for entry in self.entries:
-                self.learned.observe(entry.guards, call.values)
+                self.learned.observe(entry.guards, call.values, entry.light)
             events.emit("recompile", name=call.name, code=call.code, reasons=reasons)
             return True
         text = "\n  ".join([f"{call.name} was compiled {self.captures} times (recompile_limit)", *reasons])
@@ -246,6 +247,7 @@ class Cache:
                 if not entry.captured and self.learned.unsettled:  # that was no help
                     self.learned.unsettled = set()
                     entry = None
+        entry.light = frozenset(self.learned.light | self.learned.ending)
         self.compiled.append(entry.program, entry.function)
         self.entries.append(entry)
         self.captures += 1
@@ -320,6 +322,8 @@ class Cache:
         if not options.fullgraph:
             made.host.loops, made.host.counts_rounds = self.session.loops, bool(self.learned.lessons)
             made.host.ending = self.learned.ending
+            if self.learned.light:
+                symbolic_host.start(made.host)
         return made
 
     def otherwise(self, lesson: Any = None) -> Any:
@@ -398,7 +402,8 @@ class Cache:
                 made[edge] = True
                 continue
             told = inherited.lessons(found, key[0], self.learned.lessons, self.session.loops, capture.host)
-            made[edge] = self.session.continuation(key, make, told)
+            light = inherited.light(found, key[0], self.learned.light, capture.host)
+            made[edge] = self.session.continuation(key, make, told, light)
         return tuple(made.get(edge) for edge in range(max(made, default=-1) + 1))
 
     def look_round(self, capture: Capture, found: Break) -> None:
@@ -505,12 +510,15 @@ class Session(Cache):
         """What takes frames of a code object below a break; None: CPython does."""
         return None if code is code_of(self.function) or is_resumed(code) else BoundCache(self).compiled
 
-    def continuation(self, key: tuple[Any, ...], make: Callable[[], Continuation], told: set[Lesson]) -> Any:
+    def continuation(
+        self, key: tuple[Any, ...], make: Callable[[], Continuation], told: set[Lesson], light: set[Path]
+    ) -> Any:
         """The compiled form of what goes on behind a break: one for each place, kept by the entries that lead there."""
         cache = self.continuations.get(key)
         if cache is None:
             cache = self.continuations[key] = ResumedCache(self, make())
         cache.learned.lessons |= told
+        cache.learned.light |= light
         return cache.compiled
 
 

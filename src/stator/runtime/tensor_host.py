@@ -173,6 +173,12 @@ class TensorHost(Host):
         if not self.patient:
             unrolling.check(self, f)
 
+    def may_leave(self, values: Iterable[Any]) -> bool:
+        return self.counts_rounds and unrolling.may_break(self) and all(map(unrolling.is_data, values))
+
+    def begins_loop(self, f: Frame, source: Any, made: Any) -> None:
+        unrolling.note_entries(self, f, source, made)
+
     def breaking_units(self, info: CodeInfo) -> Iterable[int]:
         return self.loops.of(info)
 
@@ -502,7 +508,7 @@ def enter_tensor(world: World, tensor: torch.Tensor, path: Path) -> Any:
         sizes, strides = (tuple(tensor.shape), tensor.stride()) if (wanted or free) and spec.plain else ((), ())
     dims = None
     if sizes:
-        dims = world.symbolic().tensor(path, sizes, strides, wanted, free)
+        dims = world.symbolic().tensor(path, sizes, strides, wanted, free, world.policy.twins(path))
         spec = spec.with_dims(*(tuple(number if type(number) is int else None for number in part) for part in dims))
     if type(tensor) not in PLAIN:
         world.type_info(type(tensor))

@@ -18,12 +18,14 @@ from stator.code.decode import CodeInfo, units
 from stator.errors import Again, Unsupported
 from stator.frame import Frame
 from stator.runtime.continuation import origin_of, resumed_from
+from stator.runtime.learned import GROWING
 from stator.shapes.scalar import TracedInt
 from stator.tensors.traced import TracedTensor
 from stator.world.lazy import Lazy
 
 MOST_OPERATIONS = 20_000  # in one graph
 MOST_GRADIENTS = 8  # times that a loop calls backward: a whole epoch should not be one graph
+FEW = 8
 LEAST_ROUNDS = 2  # of a loop that is worth breaks
 COUNTED = frozenset({tuple, list, type(iter(()))})  # results of operations that may have as many items as a size says
 TOLD = frozenset({"chunk", "tensor_split"})  # operations that are told how many items to make
@@ -148,6 +150,13 @@ def item_left_to_python(host: Any, f: Frame) -> Unsupported | None:
     return refused
 
 
+def is_data(value: Any) -> bool:
+    """A tensor, a number, or a few of them: nothing that chooses what to do, as modules and functions would."""
+    if type(value) in (tuple, list):
+        return len(value) <= FEW and all(map(is_data, value))
+    return value is None or isinstance(value, (int, float, torch.Tensor))
+
+
 def stamp(host: Any) -> Any:
     """Another one once something was found out about sizes and ints."""
     if host.symbols is None:
@@ -159,7 +168,7 @@ def stamp(host: Any) -> Any:
 def note(host: Any, f: Frame, function: Any, args: list[Any], made: Any, before: Any) -> None:
     """A call made something: with as many items as a number says that varies, or of what has so many."""
     if type(function) in FUNCTIONS and function in PASSING:
-        places = frozenset().union(*(host.counted.get(id(arg), ()) for arg in args))
+        places = frozenset().union(*(places_of(host, f, arg) for arg in args))
     elif function is len and args and id(args[0]) in host.counted:
         host.lengths[f.path, made] = host.counted[id(args[0])] | here(f)
         return
@@ -167,18 +176,42 @@ def note(host: Any, f: Frame, function: Any, args: list[Any], made: Any, before:
         places = frozenset().union(*(host.lengths.get((f.path, arg), ()) for arg in args if type(arg) is int))
         places |= here(f) if TracedInt in map(type, args) else frozenset()
     elif type(made) in COUNTED and stamp(host) != before and host.recorder.takes(function):
-        places = frozenset() if getattr(function, "__name__", "") in TOLD else here(f)
+        places = frozenset() if is_told(function, args) else here(f)
     else:
         return
     if places:
         host.counted[id(made)] = places | here(f)
 
 
+def is_told(function: Any, args: list[Any]) -> bool:
+    """Whether an operation is given the number of items to make, or their sizes."""
+    return getattr(function, "__name__", "") in TOLD or any(type(arg) in (list, tuple) for arg in args)
+
+
 def note_iterator(host: Any, f: Frame, value: Any, made: Any, before: Any) -> None:
     """A loop is about to begin."""
-    places = host.counted.get(id(value), frozenset())
+    places = places_of(host, f, value)
     if places or (type(value) is TracedTensor and stamp(host) != before):
         host.counted[id(made)] = places | here(f)
+
+
+def note_entries(host: Any, f: Frame, source: Any, made: Any) -> None:
+    """A loop over a dict from outside is about to begin: the iterator, or what the next instruction makes one of."""
+    if host.counts_rounds and f.direct and has_varied(host, source):
+        code, unit = origin_of(f.code, f.lasti)
+        behind = {(code, unit + units(f.code)[f.lasti][2] - f.lasti)} if is_iterated(f) else set()
+        host.counted[id(made)] = here(f) | behind
+
+
+def places_of(host: Any, f: Frame, value: Any) -> Places:
+    """The instructions that made what has as many items as a number that varies; this one, if it comes from outside."""
+    return host.counted.get(id(value)) or (here(f) if has_varied(host, value) else frozenset())
+
+
+def has_varied(host: Any, value: Any) -> bool:
+    """Whether it is a container from outside that was longer or shorter before."""
+    record = host.records.get(id(value)) if type(value) in GROWING else None
+    return record is not None and (record.path.part("length", len), "int", 0) in host.varying
 
 
 def note_operation(host: Any, f: Frame, made: Any, before: Any) -> None:

@@ -31,6 +31,7 @@ class Guesses:
         self.gone: set[int] = set()  # those of them that are others now
         self.places: set[tuple[int, int]] = set()  # dimensions of tensors that changed, and their sizes now
         self.counts: set[int] = set()  # sizes of tensors of ints and bools among the arguments
+        self.shapes: dict[Path, set[tuple[int, ...]]] = {}  # all that such a tensor was seen to have
         self.filled: set[Path] = set()  # where there was nothing before
         self.modular = False  # weights belong to modules, so that arguments are none
         self.owners: set[Path] = set()  # of floats that changed
@@ -41,6 +42,8 @@ class Guesses:
         """Takes note of what changed, and how."""
         for path, kind, dim in lessons:
             if kind == "size":
+                if path in self.shapes and None not in before.sizes:
+                    self.shapes[path].add(before.sizes)
                 self.sizes.update(size for size in before.sizes if size is not None)
                 self.sizes.update(now.shape)
                 self.places.update(enumerate(now.shape))
@@ -65,6 +68,7 @@ class Guesses:
             self.modular = True
         elif not tensor.dtype.is_floating_point and is_given(path):
             self.counts.update(tensor.shape)
+            self.shapes.setdefault(path, set()).add(tuple(tensor.shape))
 
     def correct(self, lessons: Iterable[Lesson]) -> None:
         """These are constants; too many of them, and there will be no more guesses."""
@@ -82,6 +86,7 @@ class Guesses:
         self.gone.clear()
         self.places.clear()
         self.counts.clear()
+        self.shapes.clear()
         self.owners.clear()
         self.lists.clear()
 
@@ -100,6 +105,11 @@ class Guesses:
             and (every or size in self.gone or (given and self._goes_with_others(dim, size)))
             and (path, "size", dim) not in self.wrong
         )
+
+    def twins(self, path: Path) -> list[Path]:
+        """The ids and masks that have had the same sizes so far, different ones."""
+        seen = self.shapes.get(path, ())
+        return [other for other, shapes in self.shapes.items() if shapes == seen] if len(seen) > 1 else []
 
     def _goes_with_others(self, dim: int, size: int) -> bool:
         """Whether a dimension of data is as long as one of another argument, or is the one that counts examples."""

@@ -51,6 +51,10 @@ class Policy:
             and (every or dim in wanted or dim in guessed or (path, "size", dim) in self.learned)
         }
 
+    def twins(self, path: Path) -> list[Path]:
+        """Where there are tensors that had the same sizes as one whenever these changed."""
+        return [] if self.guesses is None else self.guesses.twins(path)
+
     def strides(self, path: Path, tensor: torch.Tensor) -> frozenset[int]:
         """Dimensions whose stride is a symbol of its own."""
         if self.dynamic is False or not self.learned:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ from stator.guards.path import Path
 from stator.guards.relation import INT, SIZE, STRIDE, Operand, Relation
 from stator.shapes import polynomial
 from stator.shapes.env import Name, env_class
-from stator.shapes.marks import Bounds
+from stator.shapes.marks import ANY, Bounds
 from stator.shapes.polynomial import Number, Polynomial
 from stator.shapes.relations import relations_of
 from stator.shapes.scalar import LARGEST_POWER, TracedBool, TracedInt
@@ -64,7 +64,8 @@ class Symbols:
         self.names: Sequence[str] = ()  # of the values of the call, for people
         self.calculated: dict[Any, Any] = {}  # by symbol that the entry function calculates: the function and a float
         self.strict: list[Any] = []  # symbols that the user insists on
-        self.strides: list[tuple[Operand, Any, Any]] = []  # operand, expression, origin
+        self.strides: list[tuple[Operand, Any, Any]] = []  # operand, expression, origin; also sizes of twins
+        self.entered: dict[Path, tuple[Sequence[Any], tuple[int, ...]]] = {}  # sizes of tensors from outside
         self.metas: dict[Any, Any] = {}  # interned metadata, see tensors.meta
         self.plans: dict[Any, Any] = {}  # the part of the propagation memo that knows these symbols
         self._ints: dict[Polynomial, TracedInt] = {}  # what the program sees
@@ -105,9 +106,22 @@ class Symbols:
         strides: Sequence[int],
         dims: dict[int, Bounds],
         free: frozenset[int] = frozenset(),
+        twins: Iterable[Path] = (),
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Sizes and strides of a tensor in which these dimensions are symbols, within bounds, and free strides."""
-        made = [self._size(path, i, size, dims[i]) if i in dims else size for i, size in enumerate(sizes)]
+        """Sizes and strides of a tensor in which these dimensions are symbols, within bounds, and free strides.
+
+        Such a size is that of the first of its twins that has the same sizes now.
+        """
+        others = (self.entered[twin] for twin in twins if twin in self.entered)
+        known = next((numbers for numbers, shape in others if shape == sizes), sizes)
+        made: list[Any] = list(sizes)
+        for i, bounds in dims.items():
+            if type(known[i]) is int or bounds is not ANY:
+                made[i] = self._size(path, i, sizes[i], bounds)
+            else:
+                made[i] = known[i]
+                self.strides.append((Operand(path, SIZE, i), self.expr(known[i]), self.env.origin()))
+        self.entered[path] = made, tuple(sizes)
         return tuple(made), self._strides(path, sizes, strides, made, free)
 
     def _size(self, path: Path, dim: int, value: int, bounds: Bounds) -> Any:

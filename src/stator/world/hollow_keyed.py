@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections import defaultdict
 from collections.abc import Iterable
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from stator.guards.path import Path
     from stator.world.record import Record
     from stator.world.world import World
+
+
+FEW = 8
 
 
 class Keyed(Hollow):
@@ -45,6 +49,24 @@ class Keyed(Hollow):
             self.note(method, constant_of(self.world, written), *value)
         return constant_of(self.world, key)
 
+    def asked(self, key: Any) -> Any:
+        """The same; CPython looks up numbers and texts that vary among data, as there is another one each time."""
+        if is_varying(self.world, key) and self.world.may_leave(self.samples()):
+            name = f"{self.path.describe(self.world.guards.names)}[…]"
+            raise self.world.refuse("varying-key", container=name)
+        return self.plain(key)
+
+    def samples(self) -> Iterable[Any]:
+        """Some of the values that lie under keys."""
+        return ()
+
+    def written(self, key: Any) -> Any:
+        """What the last write has put under a key that varies, if it is this one; else ABSENT."""
+        if not self.unseen or not is_varying(self.world, key):
+            return ABSENT
+        method, (last, *value) = self.unseen[-1]
+        return value[0] if method == "__setitem__" and is_same(last, key) else ABSENT
+
     def had(self, key: Any) -> bool:
         """Whether the outside container has the key, which gets guarded."""
         raise NotImplementedError
@@ -54,7 +76,9 @@ class Keyed(Hollow):
         return self.had(key) if known is self else known is not ABSENT
 
     def contains(self, f: Frame, key: Any) -> Any:
-        key = self.plain(key)
+        if self.written(key) is not ABSENT:
+            return True
+        key = self.asked(key)
         return self.has(key) if is_simple(key) else DECLINED
 
     def truth(self) -> Any:
@@ -128,8 +152,13 @@ class HollowDict(Keyed):
             raise Again(self.path)
         return super().write(method, key, *value)
 
+    def samples(self) -> Iterable[Any]:
+        return itertools.islice(dict.values(self.obj), FEW)
+
     def item(self, f: Frame, key: Any) -> Any:
-        key = self.plain(key)
+        if (value := self.written(key)) is not ABSENT:
+            return value
+        key = self.asked(key)
         if not is_simple(key):
             return DECLINED
         value = self.read(key)
@@ -147,14 +176,16 @@ class HollowDict(Keyed):
         return self.erase("__delitem__", key)
 
     def _get(self, f: Frame, key: Any, default: Any = None) -> Any:
-        key = self.plain(key)
+        if (value := self.written(key)) is not ABSENT:
+            return value
+        key = self.asked(key)
         if not is_simple(key):
             return DECLINED
         value = self.read(key)
         return default if value is ABSENT else value
 
     def _setdefault(self, f: Frame, key: Any, default: Any = None) -> Any:
-        key = self.plain(key)
+        key = self.asked(key)
         value = self._get(f, key, ABSENT)
         if value is ABSENT:
             self.note("__setitem__", key, default)
@@ -202,7 +233,9 @@ class HollowDefaultDict(HollowDict):
     """Missing items are made by the factory, as the program would."""
 
     def item(self, f: Frame, key: Any) -> Any:
-        key = self.plain(key)
+        if (value := self.written(key)) is not ABSENT:
+            return value
+        key = self.asked(key)
         if not is_simple(key):
             return DECLINED
         value = self.read(key)
@@ -250,6 +283,11 @@ PLAIN_KINDS = {id(kind) for kind in (str, int, float, bool, bytes, complex, type
 def is_varying(world: World, key: Any) -> bool:
     """Whether a key is a stand-in for a number or text."""
     return type(key) in world.varying_types or type(key) in world.texts
+
+
+def is_same(a: Any, b: Any) -> bool:
+    """Whether two keys that vary are equal in any case."""
+    return a is b or (type(a) is type(b) and hasattr(a, "number") and a.number == b.number)
 
 
 def constant_of(world: World, key: Any) -> Any:

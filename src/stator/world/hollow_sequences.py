@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # What lists of plain numbers come to; from Python 3.12 on a sum cannot go on from a part of it without loss.
 FOLDS: dict[Any, Any] = {function: _entry.plain_fold(function) for function in (sum, min, max)}
+FEW = 8
 COMPENSATED = frozenset({sum} if sys.version_info >= (3, 12) else ())
 
 
@@ -77,7 +78,7 @@ class HollowList(Hollow):
         return [self.world.settled(value) for value in found]
 
     def fold(self, f: Frame, function: Any) -> Any:
-        if self.popped or (self.added and function in COMPENSATED):
+        if self.popped or (self.added and function in COMPENSATED) or self.is_short():
             return DECLINED
         folded = FOLDS[function]
         before = folded(self.obj)
@@ -85,6 +86,10 @@ class HollowList(Hollow):
             return DECLINED
         value = self.world.enter(before, self.path.part(function.__name__, folded))
         return self.world.call(f, function, [[value, *self.added]], None) if self.added else value
+
+    def is_short(self) -> bool:
+        """Whether it is a few numbers, always as many: they are numbers that vary, and so is what is made of them."""
+        return len(self.obj) <= FEW and (self.path.part("length", len), "int", 0) not in self.world.varying
 
     def add_in_place(self, f: Frame, values: Any) -> Any:
         return self._extend(f, values) if type(values) in (list, tuple) else DECLINED

@@ -111,6 +111,13 @@ class World:
     def begins_round(self, f: Frame) -> None:
         """A loop of a frame that a break can go on in asks for the next item."""
 
+    def may_leave(self, values: Iterable[Any]) -> bool:
+        """Whether CPython may look up one of these, which would cost one compilation for each key."""
+        return False
+
+    def begins_loop(self, f: Frame, source: Any, made: Any) -> None:
+        """A loop over the entries of a hollow dict is about to begin: an iterator, or what will be asked for one."""
+
     def breaking_units(self, info: CodeInfo) -> Iterable[int]:
         """Instructions of a code object that CPython is to execute, where a break can go on behind them."""
         return ()

@@ -78,8 +78,16 @@ def is_contiguous(meta: Meta) -> bool:
 
 def is_dense(meta: Meta) -> bool:
     """Whether the elements fill a stretch of memory without gaps and overlaps, in any order of dimensions."""
-    step = 1
-    for stride, length in sorted((s, n) for n, s in zip(meta.size, meta.stride, strict=True) if n != 1):
+    step: Any = 1
+    rest = [(s, n) for n, s in zip(meta.size, meta.stride, strict=True) if n != 1]
+    while rest:  # as far as it is certain which dimension is the next
+        following = next((i for i, (stride, _) in enumerate(rest) if surely(operator.eq, stride, step)), None)
+        if following is None:
+            break
+        step = step * rest.pop(following)[1]
+    if all(surely(operator.ne, stride, step) for stride, _ in rest):
+        return not rest
+    for stride, length in sorted(rest):
         if stride != step:
             return False
         step *= length

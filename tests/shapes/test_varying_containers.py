@@ -1,0 +1,146 @@
+"""Containers of another length on each call: what needs all of one is CPython's from the third length on."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.harness import check
+
+LENGTHS = (2, 3, 4, 5, 7, 6, 9, 8, 10, 11)
+
+
+def numbers(n):
+    return [0.5 * ((3 * i) % n) for i in range(n)]
+
+
+def ordered(values, x):
+    low, *_, high = sorted(values)
+    return x * low + high
+
+
+def text_of(values, x):
+    return (x * 2).sin() + len(str(values)), x + 1
+
+
+def values_of(logs, x):
+    return x * sum(value for value in logs.values())
+
+
+@pytest.mark.parametrize(
+    ("program", "made"),
+    [(ordered, numbers), (text_of, numbers), (values_of, lambda n: {f"k{i}": 0.5 * i for i in range(n)})],
+)
+def test_a_third_length_is_the_last_that_is_compiled(program, made):
+    calls = [(made(n), torch.ones(3)) for n in LENGTHS]
+    report = check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)
+    assert report.gained("frames_captured", first=9) == 0, report.counts
+    assert report.gained("frames_skipped") == 0
+
+
+def loop(tensors, x):
+    for tensor in tensors:
+        x = x + tensor.sin()
+    return x
+
+
+def numbered(tensors, x):
+    for i, tensor in enumerate(tensors):
+        x = x * tensor + i
+    return x
+
+
+@pytest.mark.parametrize("program", [loop, numbered])
+def test_loops_over_lists_that_grow(program):
+    calls = [([torch.ones(3) * i for i in range(n)], torch.ones(3)) for n in LENGTHS]
+    report = check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)
+    assert report.gained("frames_captured", first=4) == 0, report.counts
+
+
+@pytest.mark.parametrize("method", ["values", "items", "keys"])
+def test_loops_over_dicts_that_grow(method):
+    def program(tensors, x):
+        for entry in getattr(tensors, method)():
+            x = x + (tensors[entry] if method == "keys" else entry[1] if method == "items" else entry).sin()
+        return x
+
+    calls = [({f"k{i}": torch.ones(3) * i for i in range(n)}, torch.ones(3)) for n in LENGTHS]
+    report = check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)
+    assert report.gained("frames_captured", first=7) == 0, report.counts
+
+
+def test_as_many_parts_as_a_list_says():
+    def program(sizes, x):
+        return [part.sum() for part in x[: sizes[0] + sizes[1] + sizes[2]].split(sizes)]
+
+    calls = [([n, n + 1, 2], torch.randn(30)) for n in LENGTHS[:5]]
+    report = check(program, vary=calls, fullgraph=False, expect_recompiles=None)
+    assert report.gained("frames_captured") == 2, report.counts
+
+
+def test_the_sum_of_a_few_numbers_that_vary():
+    def program(sizes, x):
+        return [part.sum() for part in x[: sum(sizes)].split(sizes)]
+
+    calls = [([n, n + 1, 2], torch.randn(30)) for n in LENGTHS[:5]]
+    report = check(program, vary=calls, fullgraph=False, expect_recompiles=None)
+    assert report.gained("frames_captured") == 2, report.counts
+
+
+class Masks(torch.nn.Module):
+    """A cache keyed by a size."""
+
+    def __init__(self):
+        super().__init__()
+        self.masks = {}
+
+    def forward(self, x):
+        n = x.shape[0]
+        if n not in self.masks:
+            self.masks[n] = torch.ones(n, n).tril()
+        return self.masks[n] @ x
+
+
+class Tables(Masks):
+    def forward(self, x):
+        n = x.shape[0]
+        table = self.masks.get((n))
+        if table is None:
+            table = self.masks[n] = torch.arange(n).float()
+        return table[:, None] + x
+
+
+class Histogram(Masks):
+    def forward(self, x):
+        name = f"rows {x.shape[0]}"
+        self.masks[name] = self.masks.get(name, 0) + 1
+        return x * 2
+
+
+@pytest.mark.parametrize("model", [Masks, Tables, Histogram])
+def test_caches_keyed_by_a_size(model):
+    calls = [(torch.ones(n, 3),) for n in (*LENGTHS, *LENGTHS)]
+    report = check(model(), vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)
+    assert report.gained("frames_captured", first=4, last=len(LENGTHS)) == 0, report.counts
+    assert report.gained("frames_captured") <= 7, report.counts
+    assert report.gained("frames_skipped") == 0
+
+
+def test_modules_chosen_by_a_number_are_one_graph_each():
+    heads = {n: torch.nn.Linear(3, n) for n in (2, 3, 4)}
+
+    def program(x, n):
+        return heads[n](x)
+
+    check(program, vary=[(torch.ones(2, 3), n) for n in (2, 3, 4, 2, 3)], fullgraph=False, expect_recompiles=None)
+
+
+def test_the_last_write_is_read_back():
+    def program(seen, x):
+        n = x.shape[0]
+        seen[n] = x + 1
+        other = seen[n]
+        return other * 2, n in seen, len(seen)
+
+    calls = [({1: torch.ones(1)}, torch.ones(n)) for n in (2, 3, 4, 5)]
+    check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)
