@@ -9,6 +9,7 @@ import torch
 
 from stator.errors import BackendError
 from stator.graph.backends import BACKENDS, backend_name, compile_graph, traces
+from stator.graph.filled import fill, unless_empty
 from stator.graph.index_ranges import looking_first
 from stator.graph.module import eager_callable, only_reads, only_searches, operation_names
 from stator.graph.overlap import guarded
@@ -113,18 +114,26 @@ class GraphMaker:
         if known is not None:
             self.shared = known
             return known.function
+        function = self.compiled(module, examples, mode)
+        if self.graphs is not None and key is not None and key.is_undecided():
+            self.shared = self.graphs[key.value] = SharedGraph(function, key.kept)
+        return function
+
+    def compiled(self, module: Any, examples: list[Any], mode: Any) -> Any:
+        """What the backend makes of the graph, for all sizes that it may meet."""
+        options, symbols = self.options, self.host.symbols
+        places = fill(symbols, examples) if symbols is not None and self.backend not in IN_ORDER else []
+        recorded = eager_callable(module) if places else None  # before the backend, which may change the graph
         function = compile_graph(
             module,
             examples,
-            backend,
+            self.backend,
             mode=options.mode,
             options=options.options,
             dynamic=options.dynamic,
             fake_mode=mode,
         )
-        if self.graphs is not None and key is not None and key.is_undecided():
-            self.shared = self.graphs[key.value] = SharedGraph(function, key.kept)
-        return function
+        return function if recorded is None else unless_empty(function, recorded, places)
 
     def looking_first(self, function: Any, module: Any) -> Any:
         """The graph behind a look at its indices, where it writes to more than is worth a copy."""

@@ -45,6 +45,7 @@ def env_class() -> Any:
     import sympy  # heavy
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv, ValueRangesSLoc
     from torch.utils._sympy.symbol import SymT, make_symbol
+    from torch.utils._sympy.value_ranges import ValueRanges
 
     class Env(ShapeEnv):
         """A ShapeEnv whose guards carry the place in the captured program, which it need not search the stack for.
@@ -81,6 +82,21 @@ def env_class() -> Any:
             made = super().create_unbacked_symint(source)
             self.var_to_hint_override[made.node.expr] = USUAL
             return made
+
+        def positive(self, symbol: Any) -> Any:
+            """A stand-in for a size that only data tells, from now on: the same, but not zero, as sympy knows, too."""
+            stand_in = make_symbol(SymT.UNBACKED_INT, self.unbacked_symint_counter, integer=True, positive=True)
+            self.unbacked_symint_counter += 1
+            known = self.var_to_range[symbol]
+            self.var_to_range[stand_in] = ValueRanges(max(known.lower, 1), known.upper)
+            self.var_to_range_sloc[stand_in] = self.var_to_range_sloc[symbol]
+            self.var_to_stack[stand_in] = self.var_to_stack[symbol]
+            if symbol in self.var_to_hint_override:
+                self.var_to_hint_override[stand_in] = self.var_to_hint_override[symbol]
+            self.replacements[symbol] = stand_in
+            self._replacements_version_counter += 1
+            self._update_version_counter()
+            return stand_in
 
         def _get_stack_summary(self, is_debug: bool = False, framework_loc: str | None = None) -> tuple[Any, str]:
             return Place(self.origin()), ""

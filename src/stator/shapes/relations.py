@@ -37,12 +37,19 @@ def conditions_of(symbols: Symbols) -> dict[Any, Any]:
         if operand.kind in (INT, WHOLE):
             found.setdefault(sympy.Ge(symbol, -LARGEST, evaluate=False), None)
             found.setdefault(sympy.Le(symbol, LARGEST, evaluate=False), None)
+    for stand_in, symbol in symbols.stand_ins.items():
+        bounds = symbols.env.var_to_range[stand_in]
+        if bounds.lower > 1:
+            found.setdefault(sympy.Ge(symbol, bounds.lower, evaluate=False), None)
+        if bounds.upper.is_Integer:
+            found.setdefault(sympy.Le(symbol, bounds.upper, evaluate=False), None)
     for guard in symbols.env.guards:
-        found.setdefault(guard.expr, getattr(guard.sloc, "origin", None))
+        found.setdefault(guard.expr.xreplace(symbols.stand_ins), getattr(guard.sloc, "origin", None))
     for condition, origin in symbols.required:
         found.setdefault(condition, origin)
-    for symbol, value in symbols.env.replacements.items():
-        if symbol in symbols.sources and value.free_symbols <= symbols.sources.keys():
+    for name, expr in symbols.env.replacements.items():
+        symbol, value = symbols.stand_ins.get(name, name), expr.xreplace(symbols.stand_ins)
+        if symbol in symbols.sources and value != symbol and value.free_symbols <= symbols.sources.keys():
             found.setdefault(sympy.Eq(symbol, value, evaluate=False), None)
     return found
 

@@ -84,6 +84,7 @@ class Symbols:
         self.assertions: list[tuple[Any, str]] = []  # conditions to be checked when the graph runs, and what to say
         self.message = ""
         self.sizes: dict[Any, int] = {}  # sizes of inputs that nothing may follow from
+        self.stand_ins: dict[Any, Any] = {}  # what compilers are given for these, and what it stands for
         self.required: list[tuple[Any, Any]] = []  # conditions on them alone, which are guards; and their origins
         self.makers: dict[Any, Sequence[Location]] = {}  # by symbol from data: where the program made it
         self.stack: Callable[[], Sequence[Location]] = list  # the user's frames; set by the host

@@ -1,4 +1,4 @@
-"""What Inductor is told about sizes that may be anything: formulas without copies, and what it need not try."""
+"""Sizes that may be anything, with backends that generate code: it is the code that other sizes have."""
 
 from __future__ import annotations
 
@@ -72,3 +72,46 @@ def test_what_inductor_tries_is_no_assumption() -> None:
         stator.mark_unbacked(x, 0)
         torch.testing.assert_close(compiled(x), x + 1)
     assert answers == [False]
+
+
+def test_compilers_need_not_provide_for_empty_tensors() -> None:
+    compiled_for = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        size = next(value.shape[0] for value in inputs if isinstance(value, torch.Tensor))
+        assert size.node.expr.is_positive
+
+        def run(*args: Any) -> Any:
+            compiled_for.append(len(args[0]))
+            return graph.forward(*args)
+
+        return run
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(-1, 4).sum(1) / max(len(x), 1)
+
+    compiled = stator.compile(program, backend=backend, fullgraph=True)
+    for size in (6, 0, 1, 9):
+        x = torch.randn(size, 4)
+        stator.mark_unbacked(x, 0)
+        torch.testing.assert_close(compiled(x), program(x))
+    assert compiled_for == [6, 1, 9] and stator.stats()["graphs"] == 1
+
+
+def test_what_a_compiler_decides_about_such_a_size_is_guarded() -> None:
+    graphs = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        size = next(value.shape[0] for value in inputs if isinstance(value, torch.Tensor))
+        expr, env = size.node.expr, size.node.shape_env
+        largest = 10 ** (len(graphs) + 1)
+        assert env.guard_or_defer_runtime_assert(expr <= largest, "decided")
+        graphs.append(largest)
+        return graph.forward
+
+    compiled = stator.compile(lambda x: x * 2, backend=backend)
+    for size, count in ((6, 1), (9, 1), (50, 2), (1, 2), (99, 2)):
+        x = torch.randn(size)
+        stator.mark_unbacked(x, 0)
+        torch.testing.assert_close(compiled(x), x * 2)
+        assert len(graphs) == count
