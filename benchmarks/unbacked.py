@@ -49,9 +49,11 @@ def models() -> dict[str, Case]:
     torch.manual_seed(0)
     mlp = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 512), nn.GELU(), nn.Linear(512, 64))
     convolutions = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3))
+    encoder = nn.TransformerEncoderLayer(128, 4, 256, dropout=0.0, batch_first=True)
     return {
         "MLP": (mlp, lambda: torch.randn(ROWS, 256)),
         "transformer block": (Block(), lambda: torch.randn(ROWS, 128)),
+        "encoder layer": (encoder, lambda: torch.randn(ROWS // 16, 32, 128)),
         "pointwise and reductions": (Pointwise(), lambda: torch.randn(ROWS, 512)),
         "convolutions": (convolutions, lambda: torch.randn(ROWS // 16, 3, 32, 32)),
     }
