@@ -198,3 +198,12 @@ def test_a_branch_on_which_bool_a_condition_is():
 
     rows = [(torch.tensor(v),) for v in ([1.0, 2.0], [-1.0, 2.0], [-1.0, -2.0])]
     check(program, vary=rows, fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+@pytest.mark.parametrize("dims", [(), (0,), (-2,), ((0, 1),)])
+def test_whether_a_size_from_data_is_squeezed_away(dims):
+    def program(x):
+        rows = (x > 0).nonzero()
+        return rows.squeeze(*dims).dim(), torch.squeeze(rows, *dims).shape, x[x > 0].squeeze().dim()
+
+    check(program, vary=[(tensor(v),) for v in ([1, 0, 1], [1, 0, 0], [0, 0, 0], [0, 1, 1])])
