@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from fractions import Fraction
 
 import pytest
 import torch
@@ -198,3 +199,28 @@ def test_a_branch_on_which_bool_a_condition_is():
 
     rows = [(torch.tensor(v),) for v in ([1.0, 2.0], [-1.0, 2.0], [-1.0, -2.0])]
     check(program, vary=rows, fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+@pytest.mark.parametrize("dims", [(), (0,), (-2,), ((0, 1),)])
+def test_whether_a_size_from_data_is_squeezed_away(dims):
+    def program(x):
+        rows = (x > 0).nonzero()
+        return rows.squeeze(*dims).dim(), torch.squeeze(rows, *dims).shape, x[x > 0].squeeze().dim()
+
+    check(program, vary=[(tensor(v),) for v in ([1, 0, 1], [1, 0, 0], [0, 0, 0], [0, 1, 1])])
+
+
+def test_numbers_from_data_in_a_fraction():
+    def program(x):
+        n = int((x > 0).sum())
+        return Fraction(n, 3), x * 2
+
+    check(program, vary=[(tensor(v),) for v in ([1, 0, 1], [1, 0, 0], [1, 1, 1])])
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_line_of_as_many_steps_as_data_says(backend):
+    def program(x):
+        return torch.linspace(-1.0, 2.0, len(x[x > 0]))
+
+    check(program, vary=[(tensor(v),) for v in ([1, 0, 1], [1, 0, 0], [1, 1, 1])], backend=backend)

@@ -67,7 +67,7 @@ _EMBEDDED = frozenset(
     for cls in (
         int, float, complex, str, bytes, range,
         types.CodeType, re.Pattern, struct.Struct,
-        decimal.Decimal, fractions.Fraction, uuid.UUID, zoneinfo.ZoneInfo,
+        decimal.Decimal, zoneinfo.ZoneInfo,
         datetime.date, datetime.timedelta, datetime.timezone,
         typing.TypeVar, typing.ParamSpec, typing.ForwardRef, type(typing.Optional), type(typing.Generator),
         type(typing.Tuple), type(typing.Callable),  # noqa: UP006
@@ -76,6 +76,12 @@ _EMBEDDED = frozenset(
         torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops._OpNamespace,
     )
 )  # fmt: skip
+
+# Immutable types written in Python (exact type only): embedded where the numbers in these slots are plain ones.
+_OF_NUMBERS: dict[int, tuple[str, ...]] = {
+    id(fractions.Fraction): ("_numerator", "_denominator"),
+    id(uuid.UUID): ("int",),
+}
 
 Inside = Callable[[object], bool]
 _CAPSULE: type = type(datetime.datetime_CAPI)
@@ -137,6 +143,8 @@ def is_constant(obj: object, inside: Inside) -> bool:
     cls = type(obj)
     if id(cls) in _EMBEDDED:
         return True
+    if id(cls) in _OF_NUMBERS:
+        return all(type(getattr(obj, name, None)) is int for name in _OF_NUMBERS[id(cls)])
     if cls is dict:
         return is_module_namespace(obj)  # type: ignore[arg-type]
     for step in raw.mro(cls):

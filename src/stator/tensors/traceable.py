@@ -48,7 +48,8 @@ def linspace(start: float, end: float, steps: Any, **options: Any) -> torch.Tens
     dtype = options.get("dtype") or torch.get_default_dtype()
     place = torch.arange(steps, dtype=dtype, device=options.get("device"))
     step = torch.scalar_tensor((end - start) / torch.sym_max(steps - 1, 1), dtype=dtype, device=place.device)
-    return torch.where(place < steps // 2, start + place * step, end - (steps - 1 - place) * step)
+    first = torch.sym_max(steps // 2, 1)  # one step is the start
+    return torch.where(place < first, start + place * step, end - (steps - 1 - place) * step)
 
 
 def repeat_interleave(tensor: torch.Tensor, repeats: int, dim: int) -> torch.Tensor:
