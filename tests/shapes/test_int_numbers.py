@@ -53,3 +53,16 @@ def test_what_a_tensor_cannot_hold() -> None:
         assert compiled(torch.zeros(2, dtype=torch.uint8), n)[0] == n
     with pytest.raises(RuntimeError, match="overflow"):
         compiled(torch.zeros(2, dtype=torch.uint8), 300)
+
+
+def test_ints_that_no_float_is_equal_to() -> None:
+    """Of these the float of 64 bits, rounded to 32, is another one than the int rounded to 32."""
+
+    def program(x, n):
+        return x.clamp(max=n), x.masked_fill(x > 0, n), F.threshold(x, 0.5, n)
+
+    large = (1 << 60) + (1 << 36) + 1
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    x = torch.tensor([1.0, 2.0**61, -3.0])
+    for n in (3, 4, 1 << 53, large, -large):
+        torch.testing.assert_close(compiled(x, n), program(x, n), rtol=0, atol=0)

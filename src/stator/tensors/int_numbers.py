@@ -1,6 +1,6 @@
 """Symbolic ints where torch takes a number that it turns into a constant, or that compilers cannot follow.
 
-Next to a floating tensor an int means what the float of the same value means (up to 2**53), and symbolic floats have
+Next to a floating tensor an int means what the float of the same value means, up to 2**53, and symbolic floats have
 forms for these calls. A number that is written into a tensor is a tensor without dimensions.
 """
 
@@ -110,7 +110,17 @@ def as_numbers(
 
 
 def _float(value: TracedInt) -> Any:
-    return value.symbols.floats.calculated(float, value)
+    """The number as a float; beyond `EXACT` it would be rounded on the way, so that is a constant."""
+    symbols = value.symbols
+    for comparison, bound in ((operator.le, EXACT), (operator.ge, -EXACT)):
+        if symbols.is_unbacked(value):
+            symbols.suppose(comparison, value, bound)
+        elif not symbols.compare(comparison, value, bound):
+            return value.decay()
+    return symbols.floats.calculated(float, value)
+
+
+EXACT = 1 << 53
 
 
 def _meets_floats(args: tuple[Any, ...]) -> bool:
