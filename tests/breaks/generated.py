@@ -67,7 +67,8 @@ class Picture:
 
     def parts(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            history = [value.requires_grad, value._version, value.is_leaf and self.of(value.grad)]
+            version = None if value.is_inference() else value._version
+            history = [value.requires_grad, version, value.is_leaf and self.of(value.grad)]
             return [str(value.dtype), str(value.tolist()), value.stride(), *history]
         if isinstance(value, dict):
             return [[self.of(key), self.of(item)] for key, item in value.items()]

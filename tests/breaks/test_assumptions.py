@@ -114,3 +114,23 @@ def test_distributions_are_validated_in_the_graph(program):
 
 def test_a_parameter_out_of_its_bounds():
     check(lambda x: D.Normal(x, x).log_prob(x), BAD, expect_graphs=1)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_what_is_put_back_can_still_go_backward(backend):
+    """Autograd keeps tensors for backward and counts the writes to them."""
+
+    def program(x, state):
+        if x.sum() > 100:
+            state += 1
+            return x * state
+        raise ValueError("small")
+
+    compiled = stator.compile(program, backend=backend)
+    state, weight = torch.full((2,), 3.0), torch.ones(2, requires_grad=True)
+    loss = (weight * state).sum()
+    with pytest.raises(ValueError, match="small"):
+        compiled(torch.ones(2), state)
+    loss.backward()
+    assert weight.grad.tolist() == [3, 3]
+    assert state._version == 0

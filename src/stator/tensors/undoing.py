@@ -72,12 +72,14 @@ def can_be_undone(before: Meta, after: Meta) -> bool:
     return before is after and not before.inference and (before.leaf or not before.requires_grad)
 
 
-def save(*tensors: torch.Tensor) -> list[torch.Tensor]:
-    """The data of tensors that a graph is about to write to."""
-    return [tensor.detach().clone() for tensor in tensors]
+def save(*tensors: torch.Tensor) -> list[tuple[torch.Tensor, int]]:
+    """The data of tensors that a graph is about to write to, and how often they were written to before."""
+    return [(tensor.detach().clone(), tensor._version) for tensor in tensors]
 
 
-def put_back(saved: list[torch.Tensor], *tensors: torch.Tensor) -> None:
+def put_back(saved: list[tuple[torch.Tensor, int]], *tensors: torch.Tensor) -> None:
+    """Makes tensors what they were: also for autograd, which may have kept them for backward."""
     with torch.no_grad():
-        for tensor, before in zip(tensors, saved, strict=True):
+        for tensor, (before, version) in zip(tensors, saved, strict=True):
             tensor.detach().copy_(before)
+            torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
