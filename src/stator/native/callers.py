@@ -251,9 +251,7 @@ def call_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[st
     method = _frames.type_lookup(type(obj), "__call__")
     if type(method) is Function:
         return host.call(f, method, [obj, *args], kwargs)
-    named = (
-        "" if _frames.is_python_class(type(obj)) else getattr(obj, "__name__", "")
-    )  # others may have a `__getattr__`
+    named = getattr(obj, "__name__", "") if not _frames.is_python_class(type(obj)) else ""  # no `__getattr__` of theirs
     if args and (row := NAMED_METHODS.get((full_name(type(args[0])), named))) is not None:
         return row(host, f, obj, args, kwargs)
     if isinstance(obj, weakref.ref):

@@ -26,14 +26,13 @@ from stator.shapes import polynomial
 from stator.shapes.calculations import FLOAT, INT_MATH
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, depends_on_data, whole
 from stator.shapes.guesses import is_next
-from stator.shapes.scalar import INTS, TracedBool, TracedInt, evaluated, from_data, identical
+from stator.shapes.scalar import INTS, SMALL_INTS, TracedBool, TracedInt, evaluated, from_data, identical
 from stator.shapes.symbols import number_of
 from stator.shapes.texts import TracedText
 from stator.tensors.traced import TracedTensor
 from stator.world.door import IMPORTERS, constant, is_structure
 
 Caller = Callable[[Any, Frame, list[Any]], Any]
-SMALL = range(-5, 257)  # of these ints there is one object each
 
 
 def start(host: Any) -> None:
@@ -42,19 +41,20 @@ def start(host: Any) -> None:
     host.same = types.MethodType(same, host)
 
 
-def same(host: Any, left: Any, right: Any) -> bool:
+def same(host: Any, left: Any, right: Any) -> Any:
     """`left is right`: small ints are one object each, other numbers and texts must be constants to tell."""
+    answer = identical(left, right)
+    if answer is not NotImplemented:
+        return answer
     kinds = VALUES.get(type(left)), VALUES.get(type(right))
     if kinds == (None, None) or (kinds[0] or type(left)) is not (kinds[1] or type(right)):
         return Host.same(host, left, right)
     if left is right:
         return True
-    if kinds[0] is int or kinds[1] is int:
-        if left != right:
-            return False
-        plain = left if kinds[0] is None else right
-        if kinds == (int, int) or plain in SMALL:
-            return bool(plain >= -5) and bool(plain <= 256)
+    if kinds == (int, int):
+        return bool(left == right) and bool(left >= SMALL_INTS[0]) and bool(left <= SMALL_INTS[-1])
+    if int in kinds and left != right:
+        return False
     left, right = (value.decay() if kind else value for value, kind in zip((left, right), kinds, strict=True))
     return Host.same(host, left, right)
 

@@ -54,7 +54,7 @@ from stator.runtime.optimizers import is_compiling_in
 from stator.runtime.tensor_attributes import read_outside, read_tensor, write_tensor
 from stator.shapes.floats import Floats, Reading, TracedFloat, depends_on_data, stage_after
 from stator.shapes.policy import Policy
-from stator.shapes.scalar import TracedBool, TracedInt, identical
+from stator.shapes.scalar import TracedBool, TracedInt
 from stator.shapes.symbols import Symbols
 from stator.shapes.texts import TracedText
 from stator.tensors import constants, values
@@ -433,10 +433,6 @@ class TensorHost(Host):
         elif (type(value) is TracedInt and value.symbols.is_unbacked(value)) or depends_on_data(value):
             value = value != 0
         return value.opposite() if type(value) is TracedBool else NotImplemented
-
-    def same(self, left: Any, right: Any) -> Any:
-        answer = identical(left, right)
-        return super().same(left, right) if answer is NotImplemented else answer
 
     def iterate(self, f: Frame, value: Any) -> Any:
         if not self.counts_rounds:
