@@ -29,6 +29,7 @@ def test_counters():
     emit("capture", code=program.__code__, seconds=0.1)
     emit("capture", code=program.__code__, seconds=0.1)
     emit("graph", name="g", operations=3)
+    emit("uncompiled", name="g", operations=1)
     emit("skip", code=program.__code__, reason="why")
     emit("break", break_id="async", reason="why")
     emit("recompile", code=program.__code__, reasons=["a"])
@@ -37,6 +38,7 @@ def test_counters():
         "frames_skipped": 1,
         "graph_breaks": 1,
         "graphs": 1,
+        "uncompiled": 1,
         "recompiles": 1,
         "captured_codes": [program.__code__],
     }

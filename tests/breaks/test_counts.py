@@ -99,9 +99,9 @@ def timed() -> Any:
 
     def program(x: Any) -> Any:
         start = time.perf_counter()
-        y = x + 1
+        y = x.sin() + 1
         log.append(time.perf_counter() >= start)
-        return y * 2
+        return y.cos() * 2
 
     return program
 

@@ -160,11 +160,11 @@ def test_a_strict_zip_complains_behind_breaks() -> None:
 
 
 def averaged(x: Any) -> Any:
-    return x * statistics.mean([(x * i).sum().item() for i in range(3)])
+    return x * statistics.mean([(x * i).sum().item() for i in range(3)]) + 1
 
 
 def measured(x: Any) -> Any:
-    return x * length_of(x + 1)
+    return x * length_of(x + 1) + 1
 
 
 @stator.disable

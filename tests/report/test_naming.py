@@ -139,7 +139,7 @@ def test_marks_name_the_argument() -> None:
 class Broken(nn.Module):
     def forward(self, x: Any) -> Any:
         stator.graph_break()
-        y = x + 1
+        y = x.sin() + 1
         stator.graph_break()
         return y
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dis
 import operator
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -56,6 +57,41 @@ def length(result: Any) -> int:
     if found > sys.maxsize:
         raise OverflowError("cannot fit 'int' into an index-sized integer")
     return found
+
+
+def number(kind: type, title: str) -> Callable[[tuple[Any, Any]], Any]:
+    """What `float` or `int` makes of the answer of an object's method."""
+    own = f"__{kind.__name__}__"
+
+    def passed(asked: tuple[Any, Any]) -> Any:
+        obj, result = asked
+        if type(result) is kind:
+            return result
+        title_of = title.format(type(obj).__name__)
+        text = f"{title_of}{own} returned non-{kind.__name__} (type {type(result).__name__})"
+        if not isinstance(result, kind):
+            raise TypeError(text)
+        warnings.warn(f"{text}.{DEPRECATED.format(kind.__name__)}", DeprecationWarning, stacklevel=2)
+        return vars(kind)[own](result)
+
+    return passed
+
+
+def from_pair(helper: Callable[[tuple[Any, Any]], Any]) -> Callable[[Any, int, Place], None]:
+    """The same as `helped`, of the object that was asked, which is below, and the result."""
+
+    def emit(asm: Any, arg: int, place: Place) -> None:
+        asm.emit("BUILD_TUPLE", 2, place)
+        helped(helper)(asm, arg, place)
+
+    return emit
+
+
+DEPRECATED = (
+    "  The ability to return an instance of a strict subclass of {} is deprecated, "
+    "and may be removed in a future version of Python."
+)
+PASSED = {float: number(float, "{}."), int: number(int, "")}
 
 
 def truth(result: Any) -> bool:
@@ -263,6 +299,8 @@ FINISHES: dict[str, Finish] = {
     "init": Finish(0, made),
     "new": Finish(0, initialized),
     "len": Finish(0, helped(length)),
+    "float": Finish(0, from_pair(PASSED[float])),
+    "int": Finish(0, from_pair(PASSED[int])),
     "bool": Finish(0, helped(truth)),
     "iter": Finish(0, helped(iterator)),
     "setattr": Finish(0, nothing_comes),

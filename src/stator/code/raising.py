@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from stator.code.decode import CodeInfo
+from stator.code.decode import CodeInfo, units
 
 JUMPS = {
     "POP_JUMP_FORWARD_IF_FALSE": False,
     "POP_JUMP_FORWARD_IF_TRUE": True,
 }
 ENDS = frozenset({"RETURN_VALUE", "YIELD_VALUE", "RERAISE", "FOR_ITER", "SEND", "GET_AWAITABLE", "RETURN_GENERATOR"})
+ANSWERS = frozenset({"StopIteration", "StopAsyncIteration"})  # exceptions that end a loop: no errors
 
 
 def expected(info: CodeInfo, unit: int) -> bool | None:
@@ -24,12 +25,18 @@ def expected(info: CodeInfo, unit: int) -> bool | None:
 
 
 def raises(info: CodeInfo, unit: int) -> bool:
-    """Whether the instructions from here lead to a `raise`, without a jump."""
+    """Whether the instructions from here lead to a `raise` of an error, without a jump."""
     while unit < len(info.names):
         name = info.names[unit]
         if name == "RAISE_VARARGS":
             return True
-        if name in ENDS or "JUMP" in name:
+        if name in ENDS or "JUMP" in name or (name == "LOAD_GLOBAL" and global_name(info, unit) in ANSWERS):
             return False
         unit = info.ops[unit][2]
     return False
+
+
+def global_name(info: CodeInfo, unit: int) -> str:
+    """The name that a LOAD_GLOBAL looks up."""
+    code = info.code
+    return code.co_names[units(code)[unit][1] >> 1]

@@ -53,7 +53,8 @@ def operator_method(world: Any, function: Any, args: tuple[Any, ...]) -> Any:
     if name is not None:
         return method_of(left, name)
     right = type(args[1])
-    if right in world.tensor_types or (not _frames.is_heap_type(left) and not _frames.is_heap_type(right)):
+    others = _frames.is_heap_type(right) and right not in world.tensor_types
+    if not _frames.is_heap_type(left) and not others:
         return None
     if function in INPLACE:
         name, function = INPLACE[function]

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from stator import _frames
 from stator._frames import FAILED
 from stator._frames import native as run_native
+from stator.code.finishing import PASSED, length, truth
 from stator.eval.methods import described, next_method
 from stator.frame import RAISED, Frame
 from stator.native import policy
 from stator.native.held import check_referent, entered
 from stator.native.receivers import check_bases, check_cache, check_called, check_receiver, unbound
-from stator.native.rows import NAMED_METHODS, OUTSIDE_METHODS, OVERRIDES, STANDINS, Caller, method_row
+from stator.native.rows import NAMED_METHODS, OUTSIDE_METHODS, OVERRIDES, STANDINS, Caller, method_row, standin
 from stator.world.door import by_identity, is_free
 from stator.world.world import World
 
@@ -140,7 +141,10 @@ def decided(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[s
     if decision == "run":
         if host.recorder is not None and host.recorder.has_arrays:
             host.check_arguments(function, args)
-        return call_python(host, f, function, args, kwargs, answering(f, function, args) if args else None)
+        within = answering(f, function, args) if args else None
+        if type(within) is Function and function in ASKED and not kwargs:
+            return number_answered(host, f, function, within, args[0])
+        return call_python(host, f, function, args, kwargs, within)
     if decision == "frames":
         return call_framed(host, f, function, args, kwargs)
     own = getattr(function, "__qualname__", str(function))
@@ -159,8 +163,39 @@ def answering(f: Frame, function: Any, args: list[Any]) -> Any:
     if function is next:
         f.kept = tuple(args[1:])
         return next_method(args[0]) or function
+    if function in PASSED:
+        f.kept = tuple(args)
     found = _frames.type_lookup(type(args[0]), method)
     return found if type(found) is Function else function
+
+
+def number_answered(host: Host, f: Frame, function: Any, method: Any, obj: Any) -> Any:
+    """`len(x)`, `float(x)`, `int(x)` by a method of the user's, whose answer need not be known yet."""
+    host.type_info(type(obj))
+    result = call_python(host, f, method, [obj], None)
+    row, asked = (finish_length, result) if function is len else (finish_number, (obj, result))
+    return row(host, f, length if function is len else PASSED[function], [asked], None)
+
+
+@standin(length)
+def finish_length(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    return args[0] if host.is_answer(len, args[0]) else call_python(host, f, function, args, kwargs)
+
+
+@standin(truth)
+def finish_truth(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    return args[0] if host.is_answer(bool, args[0]) else call_python(host, f, function, args, kwargs)
+
+
+@standin(*PASSED.values())
+def finish_number(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    kind = float if function is PASSED[float] else int
+    result = args[0][1]
+    if host.is_answer(kind, result):
+        return result
+    if type(result) is not kind and isinstance(result, kind):
+        raise host.refuse("native-effect", "a warning about the type of the result", function=kind.__name__)
+    return call_python(host, f, function, args, kwargs)
 
 
 def stored(f: Frame, function: Any, args: list[Any]) -> Any:
@@ -172,10 +207,13 @@ def stored(f: Frame, function: Any, args: list[Any]) -> Any:
     return method
 
 
+ASKED = frozenset({len, float, int})
 ANSWERED: dict[tuple[int, int], tuple[str, str | None]] = {
     (id(next), 1): ("__next__", None),
     (id(next), 2): ("__next__", "next or default"),
     (id(len), 1): ("__len__", "len"),
+    (id(float), 1): ("__float__", "float"),
+    (id(int), 1): ("__int__", "int"),
     (id(bool), 1): ("__bool__", "bool"),
     (id(iter), 1): ("__iter__", "iter"),
 }

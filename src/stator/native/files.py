@@ -6,6 +6,7 @@ import io
 import operator
 import os
 import stat
+import sys
 import weakref
 from typing import Any
 
@@ -31,19 +32,19 @@ def stand_open(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any
     if not reads or given.get("opener") is not None:
         raise host.refuse("native-effect", f"open({file!r}, {mode!r})", function="open")
     if not guard_file(host, str(file)):
-        raise host.refuse("native-impure", f"open({file!r}): not a regular file", function="open")
+        raise host.refuse("native-impure", f"open({file!r}): no regular file, or one that changes", function="open")
     opened = call_python(host, f, function, args, kwargs)
     host.opened.append(weakref.ref(opened))
     return opened
 
 
 def guard_file(host: Host, name: str) -> bool:
-    """Guard that the file is the one it is now, unchanged; False if it is none that could be."""
+    """Guard that the file is the one it is now, unchanged; False if it is none that could be, or changes."""
     try:
         now = os.stat(name)
     except (OSError, ValueError):
         return False
-    if not stat.S_ISREG(now.st_mode):
+    if not stat.S_ISREG(now.st_mode) or any(host.was_other(fact_of(name, fact)) for fact in FACTS):
         return False
     if not os.path.isabs(name):
         guard_facts(host, os.curdir, os.stat(os.curdir), ("st_ino", "st_dev"))
@@ -52,6 +53,10 @@ def guard_file(host: Host, name: str) -> bool:
 
 
 def guard_facts(host: Host, name: str, now: os.stat_result, facts: tuple[str, ...]) -> None:
-    path = paths.const(name).part("stat", os.stat)
     for fact in facts:
-        host.guards.add(path.part(fact, READERS[fact]), EQ, getattr(now, fact), host.origin())
+        host.guards.add(fact_of(name, fact), EQ, getattr(now, fact), host.origin())
+
+
+def fact_of(name: str, fact: str) -> paths.Path:
+    """The same path each time, though the program makes another string each time."""
+    return paths.const(sys.intern(name)).part("stat", os.stat).part(fact, READERS[fact])

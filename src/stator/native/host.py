@@ -121,10 +121,19 @@ class Host(ImportingWorld):
             self.identities.matters(type(args[1]))
         if self.streams and function in ITEM_OPERATORS:
             self.leave_streams(args[:1])
-        result = run_native(function, *args)
+        asked = function is operator.contains and f.called is not None
+        result = run_native(f.called if asked else function, *args)
         if result is FAILED:
             raise RAISED
-        return result
+        return self.call(f, bool, [result], None) if asked and type(result) is not bool else result
+
+    def was_other(self, path: Any) -> bool:
+        """Whether the int at a path was seen to change, and CPython may look at it instead."""
+        return False
+
+    def is_answer(self, function: Any, result: Any) -> bool:
+        """Whether a stand-in may be what `len`, `float`, `int` or `bool` gives."""
+        return False
 
     passing: frozenset[Caller] = frozenset(
         {call_python, call_object}

@@ -34,6 +34,7 @@ KINDS: dict[str, Kind] = {
     "break": Kind("graph_breaks", "capture stopped before the end of a frame: the same as skip"),
     "graph": Kind("graphs", "a graph went to the backend: name, operations, text(), ops()"),
     "shared": Kind(None, "a graph that went to the backend before serves again: the same as graph"),
+    "uncompiled": Kind("uncompiled", "a graph that no backend makes faster runs as it is: the same as graph"),
     "recompile": Kind("recompiles", "no entry fitted the call: code, reasons"),
     "guards": Kind(None, "the guards of a new entry: name, count, text()"),
     "code": Kind(None, "the entry function of a new entry: name, text()"),

@@ -21,7 +21,7 @@ GRAPHS = ("graph", "shared")  # kinds of events that tell of a piece of the prog
 
 @dataclass(frozen=True)
 class Graph:
-    """One graph that went to the backend."""
+    """One graph that went to the backend, or one that was not worth it."""
 
     name: str
     ops: tuple[str, ...]
@@ -89,6 +89,7 @@ class Explanation:
     guards: tuple[Guards, ...]
     recompiles: tuple[Recompile, ...]
     seconds: dict[str, float]  # by phase, as far as it happened: capture, backend, call (all of it)
+    uncompiled: tuple[Graph, ...] = ()  # graphs that no backend makes faster
 
     @property
     def graph_count(self) -> int:
@@ -136,6 +137,7 @@ class Explanation:
         lines = [self._summary()]
         for number, graph in enumerate(self.graphs, 1):
             lines += [f"graph {number} ({graph.name}): {', '.join(graph.ops) or 'no operations'}"]
+        lines += [f"not worth a compilation ({graph.name}): {', '.join(graph.ops)}" for graph in self.uncompiled]
         lines += [f"break {reason}" for reason in self.breaks]
         lines += [f"{skip.function} ran eagerly: {skip}" for skip in self.skips]
         for entry in self.guards:
@@ -158,7 +160,7 @@ class Explainer:
         self.compiled = compiled
 
     def __call__(self, *args: Any, **kwargs: Any) -> Explanation:
-        kinds = (*GRAPHS, "break", "skip", "guards", "recompile", "capture", "backend")
+        kinds = (*GRAPHS, "uncompiled", "break", "skip", "guards", "recompile", "capture", "backend")
         started = time.perf_counter()
         with recording(*kinds, here=True) as seen:
             result = self.compiled(*args, **kwargs)
@@ -180,13 +182,18 @@ def explanation(name: str, result: Any, seen: Sequence[Event], seconds: float) -
     return Explanation(
         name=name,
         result=result,
-        graphs=tuple(Graph(event.name, tuple(event.ops), event.text) for event in seen if event.kind in GRAPHS),
+        graphs=tuple(_graph(event) for event in seen if event.kind in GRAPHS),
         breaks=tuple(map(_reason, of.get("break", ()))),
         skips=tuple(map(_reason, of.get("skip", ()))),
         guards=tuple(Guards(event.name, tuple(event.text.splitlines())) for event in of.get("guards", ())),
         recompiles=tuple(Recompile(_code_name(event), tuple(event.reasons)) for event in of.get("recompile", ())),
         seconds={**spent, "call": seconds},
+        uncompiled=tuple(map(_graph, of.get("uncompiled", ()))),
     )
+
+
+def _graph(event: Event) -> Graph:
+    return Graph(event.name, tuple(event.ops), event.text)
 
 
 def _reason(event: Event) -> Reason:

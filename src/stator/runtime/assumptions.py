@@ -24,6 +24,7 @@ ASSUMING = paths.const("branches that only raise")
 WRITING = paths.const("writes behind branches that only raise")
 CLAMPING = paths.const("bounds inside of their dimension")
 CHECKED = "a check of data comes before this write to an input: whether it held is known once the graph has run"
+MOST_ROUNDS = 256  # of a loop with such a branch: more, and perhaps nothing else ends it
 PATIENCE = 2  # calls of an entry that CPython runs before another one is made
 CONDITIONS = frozenset({TracedTensor, TracedBool})
 
@@ -33,6 +34,8 @@ def wanted(host: Any, f: Frame, traced: Any) -> bool | None:
     if ASSUMING in host.whole_paths or host.recorder.sub is not None:
         return None
     answer = raising.expected(f.info, f.lasti)
+    if answer is not None:
+        count_round(host, f)
     if type(traced) is TracedBool:
         return None if answer is None else told(host, traced, answer)
     sizes = traced._meta.size
@@ -48,6 +51,14 @@ def wanted(host: Any, f: Frame, traced: Any) -> bool | None:
     host.assumed = traced if host.assumed is None else call(torch.logical_and, (host.assumed, traced), {})
     host.recorder.fallible = True
     return answer
+
+
+def count_round(host: Any, f: Frame) -> None:
+    """A loop that only an exception ends is not unrolled without end."""
+    place = id(f.info), f.lasti
+    rounds = host.assumed_at[place] = host.assumed_at.get(place, 0) + 1
+    if rounds > MOST_ROUNDS and host.may_break:
+        raise Again(ASSUMING)
 
 
 def told(host: Any, condition: TracedBool, answer: bool) -> bool:

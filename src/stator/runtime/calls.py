@@ -22,6 +22,9 @@ from stator.world.lazy import Lazy, forced
 class Call:
     """The call of a function, to be captured."""
 
+    behind_break = False  # or below one
+    requested = False  # by the program, that break
+
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
         self.function = function
         self.args = args
@@ -85,9 +88,12 @@ class Call:
 class ResumedCall(Call):
     """The rest of a call behind a break, to be captured."""
 
+    behind_break = True
+
     def __init__(self, continuation: Continuation, values: tuple[Any, ...]) -> None:
         super().__init__(None, values, None)
         self.continuation = continuation
+        self.requested = continuation.requested
 
     def run(self, owner: Any = None) -> Any:
         function, state = self.continuation.build(self.values)
@@ -132,6 +138,8 @@ class ResumedCall(Call):
 
 class BoundCall(Call):
     """A frame below a break, to be captured: its function and the arguments that CPython has bound."""
+
+    behind_break = True
 
     def __init__(self, values: tuple[Any, ...]) -> None:
         super().__init__(values[0], values, None)

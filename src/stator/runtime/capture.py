@@ -163,6 +163,7 @@ class Capture:
         self.guards.names = call.argument_names
         self.name = getattr(call.code, "co_name", "entry")
         self.maker = GraphMaker(self.host, options, self.name)
+        self.maker.behind_break, self.maker.requested = call.behind_break, call.requested
         self.compiling = compiling()
 
     def make_host(self, learned: Learned | None) -> TensorHost:
@@ -348,10 +349,6 @@ class Capture:
         if type(result) is Break and host.recorder.traces and are_asked_for(result, assembly.outputs.values()):
             self.maker.backend = "eager"
         graph, inputs = self.compile_graph(assembly)
-        if host.locks and host.recorder.repeatable and not self.options.fullgraph:
-            # CPython would run the call again, and take them again.
-            self.unmade = set(locks.LOCK_TYPES)
-            raise unsupported("thread", "the graph may fail while a lock is held", function="the function")
         again = self.rerun(start) if graph is not None and host.recorder.repeatable and not host.locks else None
         emitter = assembly.write(graph, inputs, start, again)
         returned = outcome(emitter, result, going_on)
@@ -388,9 +385,15 @@ class Capture:
             return start._replace(written=written)
         return start if self.maker.takes_back else None
 
+    def check_locks(self) -> None:
+        """Where the graph fails, CPython would run the call again, and take its locks again."""
+        if self.host.locks and self.host.recorder.repeatable and not self.options.fullgraph:
+            self.unmade = set(locks.LOCK_TYPES)
+            raise unsupported("thread", "the graph may fail while a lock is held", function="the function")
+
     def compile_graph(self, assembly: Assembly) -> tuple[Any, list[str]]:
         """The graph through the backend, and the loads it takes."""
-        return self.maker.compile(assembly, self.stop is not None)
+        return self.maker.compile(assembly, self.stop is not None, self.check_locks)
 
     def check_leaves(self, assembly: Assembly) -> None:
         """A trace gives no new leaves, nor anything that requires grad without an input that does."""

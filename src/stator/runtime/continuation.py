@@ -201,6 +201,7 @@ class Continuation:
         self.broken = frames[-1].code, frames[-1].unit  # the instruction
         self.results = results
         self.start: Start | None = None
+        self.requested = False  # by the program, this break
         self.gives_text = False  # the instruction made a string of values
 
     @cached_property

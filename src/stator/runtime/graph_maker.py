@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import torch
@@ -11,12 +11,13 @@ from stator.errors import BackendError
 from stator.graph.backends import BACKENDS, backend_name, compile_graph, traces
 from stator.graph.filled import fill, unless_empty
 from stator.graph.index_ranges import looking_first
-from stator.graph.module import eager_callable, only_reads, only_searches, operation_names
+from stator.graph.module import eager_callable, operation_names
 from stator.graph.overlap import guarded
 from stator.graph.prologue import assertions_of, checked, checks_of, undone, written_before_checks
 from stator.graph.restore import keeping_grad_mode
 from stator.graph.sharing import SharedGraph, key_of
 from stator.graph.undefined import reach, undefining
+from stator.graph.worth import is_one_kernel, only_reads, only_searches
 from stator.options import Options
 from stator.report import events
 from stator.runtime import assumptions
@@ -43,12 +44,17 @@ class GraphMaker:
         self.backend = options.backend
         self.graphs: MutableMapping[Any, SharedGraph] | None = None  # compiled ones that may serve again
         self.shared: SharedGraph | None = None  # what the function runs, if others may run it too
+        self.behind_break = False  # the graph goes on after a break, or is that of a frame below one
+        self.requested = False  # which the program has asked for
         self.operations = 0
         self.looks_first = False  # the graph fails before it writes
         self.takes_back = False  # the graph leaves inputs as they were where what was assumed does not hold
 
-    def compile(self, assembly: Assembly, stops: bool) -> tuple[Any, list[str]]:
-        """The graph as a function, and the loads it takes; None if there is nothing to compute. `stops`: at a break."""
+    def compile(self, assembly: Assembly, stops: bool, check: Callable[[], None]) -> tuple[Any, list[str]]:
+        """The graph as a function, and the loads it takes; None if there is nothing to compute.
+
+        `stops`: at a break. `check` is called once it is known what the graph does.
+        """
         recorder, backend = self.host.recorder, self.backend
         outputs = list(assembly.outputs.values())
         assembly.spent = settle(recorder, outputs)
@@ -56,6 +62,7 @@ class GraphMaker:
         if self.host.symbols is not None:
             self.host.symbols.answering = False
         assumptions.check(self.host)
+        check()
         operations = sum(node.op not in ("placeholder", "output") for node in module.graph.nodes)
         if not operations and not outputs:
             return None, []
@@ -94,23 +101,16 @@ class GraphMaker:
 
     def made(self, module: Any, originals: list[Any], examples: list[Any], mode: Any, stops: bool) -> Any:
         """What the backend makes of the graph, or made of the same one before."""
-        options, name, operations, backend = self.options, self.name, self.operations, self.backend
-        if only_reads(module) and (stops or all(id(one) in self.host.float_inputs for one in originals)):
-            return eager_callable(module)
-        if self.host.fills_cache or (stops and only_searches(module)):
+        options, backend = self.options, self.backend
+        if not self.is_worth_it(module, originals, stops):
+            self.tell("uncompiled", module)
             return eager_callable(module)
         key = None
         if self.graphs is not None:
             way = options.dynamic, backend is options.backend
             key = key_of(module.graph, originals, examples, origin_of_location, way)
         known = self.graphs.get(key.value) if self.graphs is not None and key is not None else None
-        events.emit(
-            "graph" if known is None else "shared",
-            name=name,
-            operations=operations,
-            text=lambda: str(module.code),
-            ops=lambda: operation_names(module),
-        )
+        self.tell("graph" if known is None else "shared", module)
         if known is not None:
             self.shared = known
             return known.function
@@ -134,6 +134,24 @@ class GraphMaker:
             fake_mode=mode,
         )
         return function if recorded is None else unless_empty(function, recorded, places)
+
+    def is_worth_it(self, module: Any, originals: list[Any], stops: bool) -> bool:
+        """Whether the graph goes to the backend at all."""
+        if only_reads(module) and (stops or all(id(one) in self.host.float_inputs for one in originals)):
+            return False
+        if self.host.fills_cache or (stops and only_searches(module)):
+            return False
+        return not self.behind_break or (self.requested and not stops) or not is_one_kernel(module)
+
+    def tell(self, kind: str, module: Any) -> None:
+        """The event of a graph that was made."""
+        events.emit(
+            kind,
+            name=self.name,
+            operations=self.operations,
+            text=lambda: str(module.code),
+            ops=lambda: operation_names(module),
+        )
 
     def looking_first(self, function: Any, module: Any) -> Any:
         """The graph behind a look at its indices, where it writes to more than is worth a copy."""

@@ -28,7 +28,6 @@ from stator.eval.machine import Place
 from stator.graph.sharing import SharedGraph
 from stator.guards import path as paths
 from stator.guards.guardset import Failure
-from stator.guards.path import Path
 from stator.options import Options
 from stator.report import events
 from stator.runtime import inherited, symbolic_host
@@ -46,6 +45,7 @@ MOST_CAPTURES = 32  # times the recompile limit, counting entries that were drop
 MOST_IDLE = 10_000  # guards of entries without an operation on tensors
 MOST_PLACES = 4  # tries to find a place for a break at which everything can be rebuilt
 UNBROKEN = {"interpreter-watched": True, "long-run": False}  # CPython runs the call; whether also all frames below it
+REQUESTED = frozenset({"graph-break-requested", "disabled-function"})  # breaks that the program asks for
 MOST_TEXTS = 2  # different strings that become constants at one place behind a break
 LAST_ENTRIES = 2  # that do without the checks that failed most
 MOST_WAYS = 4  # entries that pass a call on to other ones, one after the other
@@ -321,7 +321,7 @@ class Cache:
         made.maker.graphs = self.session.graphs
         if not options.fullgraph:
             made.host.loops, made.host.counts_rounds = self.session.loops, bool(self.learned.lessons)
-            made.host.ending = self.learned.ending
+            made.host.ending, made.host.may_break = self.learned.ending, True
             if self.learned.light:
                 symbolic_host.start(made.host)
         return made
@@ -347,7 +347,7 @@ class Cache:
                 break
             again = self.capture(call, place, constants=constants, unbacked=capture.unbacked)
             try:
-                entry = again.entry(self.going_on(again))
+                entry = again.entry(self.going_on(again, error.break_id in REQUESTED))
             except Again:
                 raise
             except StatorError as second:
@@ -390,10 +390,10 @@ class Cache:
         end_frames(failed)
         return self.until_break(capture, failed)
 
-    def going_on(self, capture: Capture) -> GoingOn:
-        return GoingOn(partial(self.edges, capture), self.session.below, partial(self.look_round, capture))
+    def going_on(self, capture: Capture, requested: bool) -> GoingOn:
+        return GoingOn(partial(self.edges, capture, requested), self.session.below, partial(self.look_round, capture))
 
-    def edges(self, capture: Capture, found: Break) -> tuple[Any, ...]:
+    def edges(self, capture: Capture, requested: bool, found: Break) -> tuple[Any, ...]:
         """What goes on behind a break, by edge; True: the call returns what the instruction gave."""
         ways = found.ways()
         made: dict[int, Any] = {}
@@ -401,9 +401,13 @@ class Cache:
             if edge == resume.FALL and found.only_returns():
                 made[edge] = True
                 continue
-            told = inherited.lessons(found, key[0], self.learned.lessons, self.session.loops, capture.host)
-            light = inherited.light(found, key[0], self.learned.light, capture.host)
-            made[edge] = self.session.continuation(key, make, told, light)
+            cache = self.session.continuation(key, make)
+            cache.learned.lessons |= inherited.lessons(
+                found, key[0], self.learned.lessons, self.session.loops, capture.host
+            )
+            cache.learned.light |= inherited.light(found, key[0], self.learned.light, capture.host)
+            cache.continuation.requested |= requested
+            made[edge] = cache.compiled
         return tuple(made.get(edge) for edge in range(max(made, default=-1) + 1))
 
     def look_round(self, capture: Capture, found: Break) -> None:
@@ -510,16 +514,12 @@ class Session(Cache):
         """What takes frames of a code object below a break; None: CPython does."""
         return None if code is code_of(self.function) or is_resumed(code) else BoundCache(self).compiled
 
-    def continuation(
-        self, key: tuple[Any, ...], make: Callable[[], Continuation], told: set[Lesson], light: set[Path]
-    ) -> Any:
-        """The compiled form of what goes on behind a break: one for each place, kept by the entries that lead there."""
+    def continuation(self, key: tuple[Any, ...], make: Callable[[], Continuation]) -> ResumedCache:
+        """What goes on behind a break: one for each place, kept by the entries that lead there."""
         cache = self.continuations.get(key)
         if cache is None:
             cache = self.continuations[key] = ResumedCache(self, make())
-        cache.learned.lessons |= told
-        cache.learned.light |= light
-        return cache.compiled
+        return cache
 
 
 __all__ = ["Session", "code_of", "make_compiled", "reset"]

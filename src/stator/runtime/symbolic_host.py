@@ -22,6 +22,7 @@ from stator.native.callers import LruCache
 from stator.native.host import Host
 from stator.native.rows import OVERRIDES, STANDINS
 from stator.runtime import unrolling
+from stator.runtime.assumptions import told
 from stator.shapes import polynomial
 from stator.shapes.calculations import FLOAT, INT_MATH
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, depends_on_data, whole
@@ -250,6 +251,20 @@ def length_of(host: Any, f: Frame, args: list[Any]) -> Any:
     if len(args) == 1 and type(args[0]) is TracedTensor:
         return host.record(f, torch.Tensor.__len__, args, None)
     return NotImplemented
+
+
+def is_answer(host: Any, function: Any, result: Any) -> bool:
+    """Whether a symbol is what `len`, `float`, `int` or `bool` gives; lengths are assumed not to be negative."""
+    if type(result) is TracedFloat:
+        return function is float and not result.mixed
+    if type(result) is TracedBool:
+        return function is bool
+    if type(result) is not TracedInt or function not in (int, len):
+        return False
+    if function is len:
+        condition = result >= 0
+        return told(host, condition, True) if type(condition) is TracedBool else bool(condition)
+    return True
 
 
 def range_of(host: Any, f: Frame, args: list[Any]) -> Any:

@@ -126,6 +126,7 @@ class TensorHost(Host):
         self.branched: set[tuple[Any, int]] = set()  # places of branches on numbers that the entry function reads
         self.read_truths: dict[Any, bool] = {}  # how they came out: by condition, or by node and writes to it
         self.written_late = 0  # bytes of inputs that are written to behind a check of data
+        self.assumed_at: dict[tuple[int, int], int] = {}  # how often, by place in the program
         self.assumed: Any = None  # a traced tensor: whether all is as the program was captured for
         self.arrays: list[Any] = []  # records of outside arrays whose contents have entered
         self.dirty: set[Path] = set()  # those that the program wrote to at some time
@@ -145,6 +146,7 @@ class TensorHost(Host):
         self.fills_cache = False  # there will be no other call like this one, and nothing is compiled
         self.backwards = 0  # how often the program has taken gradients
         self.unrolled: dict[Any, Any] = {}  # by place: the address of its iterator, what there was at first, and rounds
+        self.may_break = False  # a break is no error
         self.loops = unrolling.Loops()  # that are not unrolled
         self.counts_rounds = False  # whether others may turn out to be such
         self.tests: dict[Any, tuple[int, int]] = {}  # by place: how often a loop asked whether to go on, since when
@@ -413,6 +415,12 @@ class TensorHost(Host):
                     return known
                 self.record(f, torch.Tensor.__bool__, (value,), None)
         return bool
+
+    def was_other(self, path: Path) -> bool:
+        return (path, "int", 0) in self.policy.learned and self.may_break
+
+    def is_answer(self, function: Any, result: Any) -> bool:
+        return symbolic_host.is_answer(self, function, result)
 
     def chosen(self, f: Frame, value: Any) -> int | None:
         return choosing.chosen(self, f, value)

@@ -1,0 +1,100 @@
+"""Which graphs are worth a compilation: not those that only read numbers, search, or run one kernel behind a break."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch import fx
+
+READING = frozenset({"item", "detach", "reshape", "to", "unbind"})  # methods on the way from a tensor to its numbers
+
+
+def only_reads(graph: fx.GraphModule) -> bool:
+    """Whether a graph gives numbers that its inputs hold, or what Python makes of them: nothing to compile."""
+    for node in graph.graph.nodes:
+        if node.op == "call_method":
+            reads = node.target in READING
+        elif node.op == "output":
+            reads = all(map(_is_number, node.all_input_nodes))
+        else:
+            reads = node.op == "placeholder" or node.target in _HANDLING or _is_calculation(node.target)
+        if not reads:
+            return False
+    return True
+
+
+# Operations whose result is as long as data says: every backend calls the kernel that torch has.
+SEARCHES = frozenset({"nonzero", "argwhere", "unique", "unique_consecutive", "masked_select"})
+
+
+def only_searches(graph: fx.GraphModule) -> bool:
+    """Whether one such operation on inputs is all there is, and what comes of it."""
+    operations = [node for node in graph.graph.nodes if node.op not in ("placeholder", "output")]
+    found = [node for node in operations if node.target is not operator.getitem]
+    if len(found) != 1:
+        return False
+    return _called(found[0]) in SEARCHES
+
+
+# Operations that only look at memory, and those that are one kernel of torch's: alone, there is nothing to fuse.
+VIEWS = frozenset({
+    "detach", "diagonal", "expand", "expand_as", "flatten", "movedim", "narrow", "permute", "reshape", "select",
+    "split", "squeeze", "swapaxes", "t", "transpose", "unbind", "unflatten", "unsqueeze", "view", "view_as",
+})  # fmt: skip
+KERNELS = frozenset({
+    "abs", "add", "addcdiv", "addcmul", "and_", "arange", "cat", "ceil", "clamp", "clone", "contiguous", "copy_",
+    "cos", "div", "double", "empty", "eq", "erf", "exp", "expm1", "eye", "fill_", "float", "floor", "floordiv",
+    "full", "full_like", "ge", "getitem", "gt", "index_select", "int", "invert", "le", "log", "log1p",
+    "logical_and", "logical_not", "logical_or", "long", "lt", "masked_fill", "maximum", "minimum", "mod", "mul",
+    "ne", "neg", "ones", "ones_like", "or_", "pow", "reciprocal", "relu", "round", "rsqrt", "setitem", "sigmoid",
+    "sign", "sin", "sqrt", "square", "stack", "sub", "tanh", "to", "truediv", "where", "xor", "zero_", "zeros",
+    "zeros_like",
+})  # fmt: skip
+
+
+def is_one_kernel(graph: fx.GraphModule) -> bool:
+    """Whether a graph runs at most one kernel, and one that no backend makes faster by itself."""
+    kernels = [node for node in graph.graph.nodes if not _is_free(node)]
+    if len(kernels) > 1:
+        return False
+    name = _called(kernels[0]) if kernels else ""
+    return not kernels or name in KERNELS or (name.endswith("_") and name[:-1] in KERNELS)
+
+
+def _is_free(node: fx.Node) -> bool:
+    """Whether a node starts no kernel, or only brings a number to Python."""
+    if node.op in ("placeholder", "output") or _is_number(node) or _is_python(node.target):
+        return True
+    if node.target is operator.getitem:
+        index = node.args[1] if isinstance(node.args[1], tuple) else (node.args[1],)
+        return all(type(one) in _PLACES for one in index)
+    return node.target in _HANDLING or _called(node) in VIEWS
+
+
+def _called(node: fx.Node) -> str:
+    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+
+
+_PLACES = frozenset({int, slice, type(None), type(Ellipsis)})  # an index of these makes a view
+
+
+_HANDLING = frozenset({torch._C._set_grad_enabled, torch.scalar_tensor, operator.getitem})
+
+
+def _is_number(node: fx.Node) -> bool:
+    """An int, or a tensor that a float is read from."""
+    return node.target == "item" or (node.target == "to" and node.args[1:] == (torch.float64,))
+
+
+def _is_calculation(target: Any) -> bool:
+    return isinstance(target, torch._ops.OpOverload) and target.namespace == "stator"
+
+
+def _is_python(target: Any) -> bool:
+    """Python's own arithmetic on numbers."""
+    return _is_calculation(target) and target in (
+        torch.ops.stator.python_float.default,
+        torch.ops.stator.python_int.default,
+    )

@@ -1,0 +1,232 @@
+"""Graphs that are not worth a compilation, and stretches that need no break at all."""
+
+from __future__ import annotations
+
+import functools
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import stator
+from tests.breaks.test_counts import CALLS, graphs
+from tests.harness import check
+
+X = torch.arange(4.0)
+
+
+def test_one_kernel_behind_a_break_is_not_compiled() -> None:
+    def program(x: Any) -> Any:
+        y = x.sin() + 1
+        time.perf_counter()  # a break that nobody asked for
+        return y[1:] * 2
+
+    made, ran = graphs(lambda: program, CALLS[:3])
+    assert made == 1 and ran == [1, 1, 1]
+    told = stator.explain(program, backend="eager")(X)
+    assert told.graph_count == 1 and [graph.ops[-1] for graph in told.uncompiled] == ["operator.mul"]
+    assert "not worth a compilation" in str(told)
+
+
+def test_two_kernels_are() -> None:
+    def program(x: Any) -> Any:
+        y = x.sin() + 1
+        time.perf_counter()  # a break that nobody asked for
+        return y * 2 - 1
+
+    assert graphs(lambda: program, CALLS[:3])[0] == 2
+
+
+@pytest.mark.parametrize("work", [lambda x: x.softmax(0), lambda x: torch.mv(torch.eye(4), x), torch.sum])
+def test_what_a_backend_may_do_better_is(work: Any) -> None:
+    def program(x: Any) -> Any:
+        y = x.sin() + 1
+        time.perf_counter()  # a break that nobody asked for
+        return work(y)
+
+    assert graphs(lambda: program, CALLS[:3])[0] == 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_gradients_go_through_it(backend: str) -> None:
+    weight = torch.nn.Parameter(torch.ones(4))
+
+    def program(x: Any) -> Any:
+        y = (x + 1).sin() * weight
+        time.perf_counter()  # a break that nobody asked for
+        return y * weight
+
+    expected = torch.autograd.grad(program(X).sum(), weight)
+    assert torch.equal(torch.autograd.grad(stator.compile(program, backend=backend)(X).sum(), weight)[0], expected[0])
+
+
+def test_a_requested_break_has_a_graph_on_both_sides() -> None:
+    def program(x: Any) -> Any:
+        y = x + 1
+        stator.graph_break()
+        return y * 2
+
+    assert graphs(lambda: program, CALLS[:3])[0] == 2
+
+
+class Measured:
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def __len__(self) -> int:
+        return int((self.x > 2).sum())
+
+    def __float__(self) -> float:
+        return float(self.x.mean())
+
+    def __int__(self) -> int:
+        return int(self.x.sum())
+
+    def __contains__(self, value: Any) -> Any:
+        return (self.x == value).any()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x * len(Measured(x * 2)) + 1,
+        lambda x: x * float(Measured(x * 2)) + 1,
+        lambda x: x * int(Measured(x * 2)) + 1,
+        lambda x: (3.0 in Measured(x), 3.0 not in Measured(x), x + 1),
+    ],
+)
+def test_numbers_that_methods_make_of_data_are_no_breaks(program: Any) -> None:
+    check(program, vary=CALLS[:4], expect_graphs=1)
+
+
+class Odd:
+    def __init__(self, x: Any, answer: Any, breaks: bool) -> None:
+        self.x, self.answer, self.breaks = x, answer, breaks
+
+    def asked(self) -> Any:
+        if self.breaks:
+            stator.graph_break()
+        return int(self.x.sum()) - 10 if self.answer is None else self.answer
+
+    __len__ = __float__ = __int__ = lambda self: self.asked()
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+@pytest.mark.parametrize("answer", [None, 2, 2.5, -1, True, "text"])
+@pytest.mark.parametrize("function", [len, float, int])
+def test_answers_that_are_none(function: Any, answer: Any, breaks: bool) -> None:
+    """A negative length, an int for a float: errors and warnings are eager's."""
+
+    def program(x: Any) -> Any:
+        try:
+            return x * function(Odd(x * 2, answer, breaks)) + 1
+        except (TypeError, ValueError) as error:
+            return str(error)
+
+    check(program, vary=CALLS[:3], fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+def test_operators_on_a_tensor_go_on_inside_of_the_method() -> None:
+    class Sum:
+        def __init__(self) -> None:
+            self.x: Any = 0
+
+        def __iadd__(self, x: Any) -> Sum:
+            self.x = self.x + x * 2
+            stator.graph_break()
+            return self
+
+        def __mul__(self, x: Any) -> Any:
+            y = self.x * x
+            stator.graph_break()
+            return y.sin() + 1
+
+    def program(x: Any) -> Any:
+        made = Sum()
+        made += x.cos()
+        return made * x
+
+    assert graphs(lambda: program, CALLS[:2])[0] == 2
+    told = stator.explain(program, backend="eager")(X)
+    assert [graph.operations for graph in told.graphs] == [3, 2]
+
+
+def test_a_loop_that_data_ends_by_an_exception_is_not_unrolled() -> None:
+    class Doubled:
+        def __init__(self, x: Any) -> None:
+            self.x = x + 1
+
+        def __iter__(self) -> Doubled:
+            return self
+
+        def __next__(self) -> Any:
+            self.x = self.x * 2
+            if self.x.sum() > 100:
+                raise StopIteration
+            return self.x
+
+    def program(x: Any) -> Any:
+        for y in Doubled(x):
+            x = x + y
+        return x
+
+    check(program, vary=CALLS[:3], fullgraph=False, expect_breaks=None, expect_recompiles=None)
+    operations = [graph.operations for graph in stator.explain(program, backend="eager")(X).graphs]
+    assert max(operations) < 10
+
+
+def test_nor_one_that_another_exception_ends(monkeypatch: Any) -> None:
+    monkeypatch.setattr("stator.runtime.assumptions.MOST_ROUNDS", 4)
+
+    def program(x: Any) -> Any:
+        try:
+            while True:
+                x = x * 2 + 1
+                if x.sum() > 1000:
+                    raise LookupError
+        except LookupError:
+            return x.sin()
+
+    check(program, vary=CALLS[:3], fullgraph=False, expect_breaks=None, expect_recompiles=None)
+    operations = [graph.operations for graph in stator.explain(program, backend="eager")(X).graphs]
+    assert max(operations) < 20
+
+
+def test_a_file_that_keeps_changing_is_read_by_python(tmp_path: Path) -> None:
+    name = str(tmp_path / "number.txt")
+
+    def program(x: Any, n: int) -> Any:
+        with open(name, "w") as file:
+            file.write(str(n))
+        y = x + 1
+        with open("".join([name])) as file:
+            return y * float(file.read()) - 1
+
+    made, _ = graphs(lambda: program, [(X, n) for n in range(1, 13)])
+    assert made <= 5
+
+
+class Held:
+    def __init__(self) -> None:
+        self.weight = torch.eye(4) * 2
+
+    @functools.cached_property
+    def inverse(self) -> Any:
+        return torch.linalg.inv(self.weight)
+
+
+def test_a_graph_that_cannot_be_is_not_compiled_first() -> None:
+    """It may fail while the lock of the property is held."""
+    made = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        made.append(graph)
+        return graph.forward
+
+    held = Held()
+    compiled = stator.compile(lambda x: (held.inverse @ x).sin() + 1, backend=backend)
+    for _ in range(3):
+        assert torch.equal(compiled(X), (X / 2).sin() + 1)
+    assert len(made) == 2
