@@ -1,4 +1,4 @@
-/* What `sum`, `min` and `max` make of lists of plain numbers; no user code runs. */
+/* What `sum`, `min`, `torch.tensor` and the like make of lists of plain numbers; no user code runs. */
 #include "entry.h"
 
 static bool
@@ -16,7 +16,7 @@ is_plain_numbers(PyObject *object)
     return true;
 }
 
-/* fold(function, list): what the builtin function makes of it, None if there is more than plain numbers in it, or none. */
+/* fold(function, list): what the function makes of it, None if there is more than plain numbers in it, or none. */
 static PyObject *
 fold(PyObject *function, PyObject *object)
 {
@@ -28,12 +28,12 @@ fold(PyObject *function, PyObject *object)
 
 static PyMethodDef fold_method = {"fold", fold, METH_O, "fold(list) -> what a builtin makes of plain numbers, or None"};
 
-/* plain_fold(function): `fold` for one of `sum`, `min` and `max`. */
+/* plain_fold(function): `fold` for a function written in C. */
 PyObject *
 plain_fold(PyObject *Py_UNUSED(module), PyObject *function)
 {
-    if (!PyCFunction_Check(function)) {
-        PyErr_SetString(PyExc_TypeError, "plain_fold takes a builtin function");
+    if (PyFunction_Check(function) || !PyCallable_Check(function)) {
+        PyErr_SetString(PyExc_TypeError, "plain_fold takes a function written in C");
         return NULL;
     }
     return PyCFunction_New(&fold_method, function);

@@ -67,7 +67,7 @@ static PyMethodDef functions[] = {
     {"mortal", mortal_ask, METH_O, "mortal(object) -> whether guards that compare with it hold it weakly"},
     {"upcoming", (PyCFunction)(void (*)(void))upcoming, METH_FASTCALL, "upcoming(start, iterator) -> some of the elements after the next `start`"},
     {"beneath", beneath, METH_O, "beneath(iterator) -> the iterators and mutable containers it goes over"},
-    {"plain_fold", plain_fold, METH_O, "plain_fold(function) -> what `sum`, `min` or `max` makes of a list of plain numbers; else None"},
+    {"plain_fold", plain_fold, METH_O, "plain_fold(function) -> what a function written in C makes of a list of plain numbers; else None"},
     {"set_layout", set_layout, METH_O, "set_layout(set) -> which places of its table are taken"},
     {"set_like", (PyCFunction)(void (*)(void))set_like, METH_FASTCALL, "set_like(target, source[, items]): target holds what source holds, or these, at the same places"},
     {"put_hashed", (PyCFunction)(void (*)(void))put_hashed, METH_FASTCALL, "put_hashed(target, hashes, keys[, values]): adds the keys under these hashes; None: the key is asked"},

@@ -208,3 +208,14 @@ def test_what_passes_through_a_loop_varies_behind_it():
     calls = [(torch.randn(rows, columns),) for rows, columns in ((2, 5), (3, 7), (4, 4), (6, 9), (7, 6))]
     report = check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)
     assert report.gained("frames_captured", first=3) == 0, report.counts
+
+
+def test_rows_of_two_tensors_side_by_side():
+    def program(x, scales, shifts):
+        for scale, shift in zip(scales, shifts, strict=False):
+            x = x * scale + shift
+        return x
+
+    calls = [(torch.ones(3), torch.rand(n), torch.rand(n)) for n in (2, 3, 4, 5, 6)]
+    report = check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)
+    assert report.gained("frames_captured", first=4) == 0, report.counts

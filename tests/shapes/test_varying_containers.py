@@ -144,3 +144,39 @@ def test_the_last_write_is_read_back():
 
     calls = [({1: torch.ones(1)}, torch.ones(n)) for n in (2, 3, 4, 5)]
     check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)
+
+
+def places(numbers, x):
+    return x[torch.tensor(numbers, dtype=torch.long)], x[numbers] * 2
+
+
+def several(numbers, x):
+    first, second = torch.tensor(numbers), torch.tensor(numbers)
+    first += 1
+    return first, second, first is second, x + torch.tensor(numbers, dtype=torch.float64).mean()
+
+
+def other_default(numbers, x):
+    torch.set_default_dtype(torch.float64)
+    try:
+        return torch.tensor(numbers) * 0.1, x + 1
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("program", [places, several, other_default])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_tensors_of_lists(program, backend):
+    kind = int if program is places else float
+    calls = [([kind((3 * i) % n) for i in range(n)], torch.randn(12)) for n in LENGTHS[:6]]
+    report = check(program, vary=calls, expect_recompiles=None, expect_graphs=2, fullgraph=False, backend=backend)
+    assert report.gained("frames_captured") == 2, report.counts
+
+
+def test_lists_that_hold_other_things_later():
+    def program(values, x):
+        return torch.tensor(values) + x
+
+    calls = [[1.0, 2.0], [1.0, 2.0, 3.0], [1.0] * 4, [1, 2.0, 3, 4, 5], [True, 2.0], [1, 2, 3], [], [[1.0], [2.0]]]
+    varied = [(values, torch.ones(())) for values in calls]
+    check(program, vary=varied, expect_recompiles=None, expect_breaks=None, fullgraph=False)

@@ -97,6 +97,9 @@ def careful(*names: str) -> Callable[[Serve], Serve]:
 def binary_subscr(f: Frame, arg: Any) -> Any:
     hollow = f.world.hollow.get(id(f.stack[-2]))
     if hollow is None:
+        if (index := f.world.hollow.get(id(f.stack[-1]))) is not None:
+            places = f.world.places(f.stack[-2], index)
+            f.stack[-1] = f.stack[-1] if places is DECLINED else places
         return DECLINED
     value = hollow.item(f, f.stack[-1])
     if value is DECLINED:
@@ -348,9 +351,11 @@ def call(f: Frame, count: int) -> Any:
     base = len(stack) - count - 2
     at = base + 1 if stack[base] is UNBOUND else base
     function, args = stack[at], stack[at + 1 :]
-    if not f.kwnames:
-        result = served_call(f, function, args)
+    names = f.kwnames
+    if not names or names == NAMED.get(id(function)):
+        result = served_call(f, function, args[: len(args) - len(names)], *args[len(args) - len(names) :])
         if result is not DECLINED:
+            f.kwnames = ()
             stack[base:] = [result]
             return None
     if passes(f.world, function):
@@ -360,8 +365,8 @@ def call(f: Frame, count: int) -> Any:
     return DECLINED
 
 
-def served_call(f: Frame, function: Any, args: list[Any]) -> Any:
-    """The result of a call that hollow values are enough for."""
+def served_call(f: Frame, function: Any, args: list[Any], *named: Any) -> Any:
+    """The result of a call that hollow values are enough for; `named`: the keywords of `NAMED`."""
     world = f.world
     if type(function) is BuiltinFunctionType and id(function.__self__) in world.hollow:
         for arg in args:
@@ -374,7 +379,7 @@ def served_call(f: Frame, function: Any, args: list[Any]) -> Any:
         return DECLINED if hollow is None else hollow.call(f, function.__name__, args)
     row = SERVED.get(id(function))
     hollow = world.hollow.get(id(args[0])) if args else None
-    return DECLINED if hollow is None or row is None else row(f, hollow, args)
+    return DECLINED if hollow is None or row is None else row(f, hollow, args, *named)
 
 
 def serve_len(f: Frame, hollow: Hollow, args: list[Any]) -> Any:
@@ -411,7 +416,8 @@ def serve_fold(function: Any) -> Callable[[Frame, Hollow, list[Any]], Any]:
     return lambda f, hollow, args: hollow.fold(f, function) if len(args) == 1 else DECLINED
 
 
-SERVED = {
+NAMED: dict[int, tuple[str, ...]] = {}  # by address of a function: keywords that its row takes, all of them or none
+SERVED: dict[int, Callable[..., Any]] = {
     **{id(function): serve_fold(function) for function in (sum, min, max)},
     id(len): serve_len,
     id(bool): serve_bool,

@@ -29,7 +29,7 @@ from stator.guards.check import EQ, IS, TYPE_IS
 from stator.native.callers import CALLERS, call_builtin, call_python
 from stator.native.rows import STANDINS, standin
 from stator.runtime import numpy_numbers as numpy_numbers  # registers its rows
-from stator.runtime import traced_arrays
+from stator.runtime import tensor_lists, traced_arrays
 from stator.runtime.symbolic_host import decayed
 from stator.runtime.tensor_host import TensorHost
 from stator.shapes.floats import TracedFloat
@@ -277,9 +277,11 @@ def serve_shared(f: Frame, hollow: Hollow, args: list[Any]) -> Any:
     return world.enter(real, hollow.path.part("from_numpy", torch.from_numpy))
 
 
-def serve_copied(f: Frame, hollow: Hollow, args: list[Any]) -> Any:
-    """`torch.tensor(array)`."""
-    shared = serve_shared(f, hollow, args)
+def serve_copied(f: Frame, hollow: Hollow, args: list[Any], dtype: Any = None) -> Any:
+    """`torch.tensor(array)`, or of a list."""
+    if type(hollow) is not HollowArray:
+        return tensor_lists.serve_tensor(f, hollow, args, dtype)
+    shared = DECLINED if dtype is not None else serve_shared(f, hollow, args)
     world: Any = hollow.world
     return DECLINED if shared is DECLINED else world.recorder.call(torch.clone, (shared,), {})
 

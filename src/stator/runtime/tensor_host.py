@@ -44,6 +44,7 @@ from stator.runtime import (
     scalar_warning,
     small_tensors,
     symbolic_host,
+    tensor_lists,
     torch_compiled,
     unrolling,
 )
@@ -151,6 +152,7 @@ class TensorHost(Host):
         self.counts_rounds = False  # whether others may turn out to be such
         self.tests: dict[Any, tuple[int, int]] = {}  # by place: how often a loop asked whether to go on, since when
         self.ending: Container[Path] = ()  # outside iterators that ended after more or fewer rounds than before
+        self.tensor_lists: dict[Path, int] = {}  # how many tensors were made of a list from outside
         self.lengths: dict[Any, unrolling.Places] = {}  # by frame and number: how long such a thing is
         self.counted: dict[int, unrolling.Places] = {}  # by address: what has as many items as a number that varies
         self.draws: list[Any] = []  # calls that draw random numbers, for the entry function
@@ -177,6 +179,9 @@ class TensorHost(Host):
 
     def may_leave(self, values: Iterable[Any]) -> bool:
         return self.counts_rounds and unrolling.may_break(self) and all(map(unrolling.is_data, values))
+
+    def places(self, container: Any, index: Any) -> Any:
+        return tensor_lists.places(container, index)
 
     def begins_loop(self, f: Frame, source: Any, made: Any) -> None:
         unrolling.note_entries(self, f, source, made)

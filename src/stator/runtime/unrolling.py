@@ -169,6 +169,8 @@ def note(host: Any, f: Frame, function: Any, args: list[Any], made: Any, before:
     """A call made something: with as many items as a number says that varies, or of what has so many."""
     if type(function) in FUNCTIONS and function in PASSING:
         places = frozenset().union(*(places_of(host, f, arg) for arg in args))
+        if any(type(arg) is TracedTensor and arg._meta.size and type(arg._meta.size[0]) is TracedInt for arg in args):
+            places |= here(f)
     elif function is len and args and id(args[0]) in host.counted:
         host.lengths[f.path, made] = host.counted[id(args[0])] | here(f)
         return

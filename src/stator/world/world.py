@@ -22,8 +22,8 @@ from stator.world.audit import ENABLED as AUDITING
 from stator.world.audit import Audit
 from stator.world.class_contents import ClassContents
 from stator.world.door import IMPORTERS, importer_for
+from stator.world.hollow import DECLINED, Hollow
 from stator.world.hollow import ROWS as HOLLOW
-from stator.world.hollow import Hollow
 from stator.world.hollow_calls import HollowCalls as HollowCalls  # these register their rows
 from stator.world.hollow_keyed import HollowDict as HollowDict
 from stator.world.hollow_namespaces import as_dict
@@ -114,6 +114,10 @@ class World:
     def may_leave(self, values: Iterable[Any]) -> bool:
         """Whether CPython may look up one of these, which would cost one compilation for each key."""
         return False
+
+    def places(self, container: Any, index: Any) -> Any:
+        """What a hollow list stands for as an index of a tensor; DECLINED elsewhere."""
+        return DECLINED
 
     def begins_loop(self, f: Frame, source: Any, made: Any) -> None:
         """A loop over the entries of a hollow dict is about to begin: an iterator, or what will be asked for one."""
