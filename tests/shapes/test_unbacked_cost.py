@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 import stator
 from stator.report.events import recording
+from stator.shapes.bounding import Bounding
 from stator.tensors import planning
 
 ROWS = torch.arange(48.0).reshape(16, 3)
@@ -51,6 +52,13 @@ def selected(x: torch.Tensor) -> Any:
     return [torch.masked_select(x, x > i) for i in range(len(x))], [
         LONG.narrow(0, 0, x[i].item()) for i in range(len(x))
     ]
+
+
+def repeated(x: torch.Tensor) -> Any:
+    """Rows as long as data says, padded to the longest."""
+    rows = [torch.cat([ROWS[:1].expand(max(n.item(), 0), -1) for n in half]) for half in x.chunk(2)]
+    longest = max(row.size(0) for row in rows)
+    return [torch.nn.functional.pad(row, (0, 0, 0, longest - row.size(0))) for row in rows]
 
 
 def cost(program: Callable[..., Any], count: int, patch: pytest.MonkeyPatch) -> dict[str, int]:
@@ -93,3 +101,19 @@ def test_cost_is_in_proportion(program: Callable[..., Any], monkeypatch: pytest.
     assert many["guards"] == few["guards"]
     assert many["nodes"] <= 4 * few["nodes"]
     assert many["lines"] <= 4 * few["lines"]
+
+
+def test_choices_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of many maxima may be one of two numbers: not all ways are tried."""
+    tried = 0
+    plain = Bounding._by_choice
+
+    def counted(self: Any, number: Any) -> Any:
+        nonlocal tried
+        tried += 1
+        assert tried < 20_000
+        return plain(self, number)
+
+    monkeypatch.setattr(Bounding, "_by_choice", counted)
+    for count in (8, 32):
+        cost(repeated, count, monkeypatch)

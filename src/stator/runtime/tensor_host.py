@@ -32,6 +32,7 @@ from stator.runtime import asserting as asserting  # rows
 from stator.runtime import (
     assumptions,
     choosing,
+    copy_warnings,
     cutting,
     entering,
     excluded,
@@ -338,6 +339,9 @@ class TensorHost(Host):
                 return found
         if self.copied is not None:
             function, args = cutting.called(self, f, function, args)
+        made = copy_warnings.copied(self, f, function, args, kwargs)
+        if made is not None:
+            return made
         try:
             return self.recorder.call(function, tuple(args), kwargs or {})
         except NotLeaf:

@@ -10,6 +10,7 @@ from stator.shapes import polynomial
 from stator.shapes.polynomial import Monomial, Number, Polynomial
 
 MOST_ESTIMATES = 8  # quotients that are estimated to bound one number
+MOST_CHOICES = 64  # minima and maxima put at one of their numbers to bound one number
 
 Bounds = tuple[int | None, int | None]
 
@@ -40,12 +41,14 @@ class Bounding:
         self.all: list[Unknown] = []
         self._users: dict[Any, list[int]] = {}  # by symbol: the unknowns whose expressions it is in
         self._facts = 0  # how often a lower bound became known
+        self._choices = 0  # tried for the number that is asked about
 
     def bounds(self, number: Number) -> Bounds:
         """The least and the largest value that are certain from lower bounds."""
         if type(number) is int:
             return number, number
         if number.bounds is None or number.bounds[0] != self._facts:
+            self._choices = 0
             number.bounds = self._facts, self._bounds(number)
         return number.bounds[1]
 
@@ -76,9 +79,12 @@ class Bounding:
                 if not bounds or not self._are_positive(others):
                     continue
                 times = polynomial.made({others: c})
-                for bound in bounds:
+                for bound in bounds[: max(MOST_CHOICES - self._choices, 0)]:
+                    self._choices += 1
                     over = polynomial.multiply(times, polynomial.subtract(bound, unknown.number))
-                    least = self.bounds(polynomial.add(number, over))[0]
+                    chosen = polynomial.add(number, over)
+                    least = chosen if type(chosen) is int else self._from_lows(chosen)[0]
+                    least = self._least(chosen) if least is None else least
                     found += [] if least is None else [least]
         return max(found, default=None)
 
