@@ -8,6 +8,7 @@ import datetime
 import functools
 import io
 import sys
+import types
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -362,3 +363,60 @@ def test_names_of_generators_that_a_renamed_function_makes() -> None:
         return function().__name__, x + 1
 
     check(f, torch.ones(2), counting, fullgraph=False, calls=1, expect_breaks=1, expect_graphs=None)
+
+
+LOG: list[str] = []
+
+
+class Watched:
+    def __init__(self) -> None:
+        self.size = 1
+
+    def __getattribute__(self, name: str) -> Any:
+        LOG.append(name)
+        return super().__getattribute__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        LOG.append(name)
+        super().__setattr__(name, value)
+
+
+class WatchedModule(types.ModuleType):
+    def __getattribute__(self, name: str) -> Any:
+        LOG.append(name)
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize("made", [Watched(), WatchedModule("made")])
+def test_nobody_else_asks_for_attributes(made: Any) -> None:
+    """`isinstance` of stator's own would ask the program for `__class__`."""
+
+    def f(x: torch.Tensor, made: Any) -> Any:
+        made.size = 3
+        size = made.size
+        made = opaque(made)
+        made.more = size
+        return x + made.more
+
+    want: list[str] = []
+    for function in (f, stator.compile(f, backend="eager")):
+        for _ in range(2):
+            LOG.clear()
+            assert function(torch.ones(1), made) == 4
+            want = want or list(LOG)
+            assert want == LOG
+
+
+class Unset:
+    __slots__ = ("value",)
+
+    def __getattr__(self, name: str) -> Any:
+        return opaque(name)
+
+
+def test_getattr_answers_for_slots_without_a_value() -> None:
+    def f(x: torch.Tensor) -> Any:
+        made = Unset()
+        return x + 1, made.value, hasattr(made, "value"), getattr(made, "value", 3)
+
+    check(f, torch.ones(2), fullgraph=False, expect_breaks=None, expect_graphs=None)

@@ -28,12 +28,32 @@ def writer_of(cls: type) -> Any:
 def _family(cls: type) -> tuple[attributes.Reader, Any]:
     """How to read and write attributes of classes that have no row of their own."""
     if issubclass(cls, types.ModuleType):
+        if any(type(_frames.type_lookup(cls, name)) is types.FunctionType for name in HOOKS):
+            return read_hooked_module, write_hooked_module
         return attributes.read_module, attributes.write_module
     if issubclass(cls, type):
         return attributes.read_class, attributes.write_class
     if _frames.is_heap_type(cls):
         return attributes.read_instance, attributes.write_instance
     return attributes.read_native, write_c_object
+
+
+HOOKS = ("__getattribute__", "__setattr__", "__delattr__")
+
+
+def read_hooked_module(host: World, f: Frame, module: Any, name: str) -> Any:
+    """A module whose class has methods of the program for it: a break, unless the program made it."""
+    if id(module) in host.records:
+        raise host.refuse(
+            "outside-type", f"attribute {name!r} of a {type(module).__name__}", type=type(module).__name__
+        )
+    return native(f, attributes.RAW_READ, module, name)
+
+
+def write_hooked_module(host: World, f: Frame, module: Any, name: str, value: Any) -> None:
+    if id(module) in host.records:
+        raise host.refuse("outside-write", f"attribute {name!r} of a {type(module).__name__}", target=name)
+    attributes.write_native(host, f, module, name, value)
 
 
 def write_c_object(host: World, f: Frame, obj: Any, name: str, value: Any) -> None:

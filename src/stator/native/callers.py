@@ -243,11 +243,11 @@ def call_wrapper(host: Host, f: Frame, function: Any, args: list[Any], kwargs: d
         row = OVERRIDES.get(function.__name__)
         if row is not None:
             return row(host, f, function, [function.__self__, *args], kwargs)
-    if isinstance(function.__self__, type):
+    if issubclass(type(function.__self__), type):  # isinstance would ask the program for __class__
         row = STANDINS.get(type.__dict__.get(function.__name__))
         if row is not None:
             return row(host, f, type.__dict__[function.__name__], [function.__self__, *args], kwargs)
-    if function.__name__ == "__call__" and isinstance(function.__self__, weakref.ref):
+    if function.__name__ == "__call__" and issubclass(type(function.__self__), weakref.ref):
         return host.call(f, weakref.ref.__call__, [function.__self__, *args], kwargs)
     of_object = type(function).__dict__["__objclass__"].__get__(function) is object
     if of_object and (row := STANDINS.get(object.__dict__.get(function.__name__))) is not None:

@@ -161,7 +161,7 @@ def expose_names(host: Host, record: Any) -> None:
 def stand_dir(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if len(args) == 1 and not kwargs:
         record = host.records.get(id(args[0]))
-        if record is not None and record.inner is record.obj and not isinstance(args[0], type):
+        if record is not None and record.inner is record.obj and not issubclass(type(args[0]), type):
             expose_names(host, record)
         return call_python(host, f, function, args, kwargs)
     return call_lent(host, f, function, args, kwargs)
@@ -447,27 +447,27 @@ def stand_seed(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any
 
 
 def override_setattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    if len(args) != 3 or kwargs or isinstance(args[0], (type, types.ModuleType)) or not isinstance(args[1], str):
+    if len(args) != 3 or kwargs or issubclass(type(args[0]), (type, types.ModuleType)) or not isinstance(args[1], str):
         return call_python(host, f, function, args, kwargs)
     attributes.write_generic(host, f, host.records[id(args[0])], args[1], args[2])
     return None
 
 
 def override_delattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    if len(args) != 2 or kwargs or isinstance(args[0], (type, types.ModuleType)) or not isinstance(args[1], str):
+    if len(args) != 2 or kwargs or issubclass(type(args[0]), (type, types.ModuleType)) or not isinstance(args[1], str):
         return call_python(host, f, function, args, kwargs)
     attributes.write_generic(host, f, host.records[id(args[0])], args[1], UNBOUND)
     return None
 
 
 def override_getattribute(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    if len(args) != 2 or kwargs or isinstance(args[0], (type, types.ModuleType)) or not isinstance(args[1], str):
+    if len(args) != 2 or kwargs or issubclass(type(args[0]), (type, types.ModuleType)) or not isinstance(args[1], str):
         return call_python(host, f, function, args, kwargs)
     return attributes.read_generic(host, f, args[0], args[1])
 
 
 def override_dir(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    if isinstance(args[0], (type, types.ModuleType)):
+    if issubclass(type(args[0]), (type, types.ModuleType)):
         return call_python(host, f, function, args[1:] if type(function) is types.BuiltinFunctionType else args, kwargs)
     expose_names(host, host.records[id(args[0])])
     return call_python(host, f, object.__dir__, args, kwargs)

@@ -441,7 +441,7 @@ class Assembly:
             if not hashes(type(shadow)):
                 with self.noting(emitter, host.records[id(shadow)]):
                     self.write_fields(emitter, shadow, before)
-        for record in {id(r): r for r in host.records.values() if isinstance(r.inner, BaseException)}.values():
+        for record in {id(r): r for r in host.records.values() if issubclass(type(r.inner), BaseException)}.values():
             if record.inner is not record.obj and (rows := rows_of(record.inner.__traceback__, record.traceback)):
                 emitter.statement("{0}({1}, {2})", Const(restore), record.inner, Const(rows))
         self.write_namespaces(emitter, hashed=False)
@@ -507,7 +507,7 @@ class Assembly:
 
     def write_name(self, emitter: Emitter, namespace: Any, name: Any, value: Any) -> None:
         if namespace.by_attribute:
-            if isinstance(namespace.owner, types.ModuleType):
+            if issubclass(type(namespace.owner), types.ModuleType):
                 effects.global_name(emitter, Source(self.load(namespace.dict_path())), name, value)
             else:
                 effects.attribute(emitter, namespace.owner, name, value)

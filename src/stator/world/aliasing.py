@@ -57,7 +57,7 @@ class Identities:
         groups: dict[int, dict[Path, None]] = {}
         for record in self.world.records.values():
             cls = type(record.obj)
-            if isinstance(record.obj, tensor_class):
+            if issubclass(cls, tensor_class):
                 groups.setdefault(0, {})[record.path] = None
             elif id(cls) in self.classes:
                 groups.setdefault(id(cls), {})[record.path] = None

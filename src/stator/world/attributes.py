@@ -8,6 +8,7 @@ import sys
 import types
 from collections import namedtuple
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stator import _frames
@@ -82,11 +83,11 @@ def read_parts(world: World, f: Frame, obj: Any, name: str, has_getattr: bool) -
             return (found, obj) if value is UNBOUND else (value, UNBOUND)
         kind = _frames.descriptor_kind(type(found))
         if kind & 2:
-            if has_getattr:  # which answers if this raises AttributeError
-                f.tail = -1
             if written:
-                return native(f, _frames.descr_get, found, obj, cls), UNBOUND
-            return read_data_descriptor(world, f, obj, name, found), UNBOUND
+                read = partial(native, f, _frames.descr_get, found, obj, cls)
+            else:
+                read = partial(read_data_descriptor, world, f, obj, name, found)
+            return answered(world, f, obj, name, read) if has_getattr else read(), UNBOUND
     value = instance_value(world, obj, name)
     if value is not UNBOUND:
         return value, UNBOUND
@@ -95,12 +96,24 @@ def read_parts(world: World, f: Frame, obj: Any, name: str, has_getattr: bool) -
             found = class_value(world, cls, name, found)
         if kind & 1:
             if has_getattr:
-                f.tail = -1
+                return answered(world, f, obj, name, partial(read_descriptor, f, found, obj)), UNBOUND
             return read_descriptor(f, found, obj), UNBOUND
         return found, UNBOUND
     if has_getattr:
         return world.missing_attribute(f, obj, name), UNBOUND
     return absent(f, obj, name), UNBOUND
+
+
+def answered(world: World, f: Frame, obj: Any, name: str, read: Callable[[], Any]) -> Any:
+    """What a descriptor gives, or `__getattr__` where that raises AttributeError."""
+    f.tail = -1
+    try:
+        return read()
+    except Raised as raised:
+        if raised is not RAISED or not isinstance(f.error, AttributeError):
+            raise
+        f.error = None
+    return world.missing_attribute(f, obj, name)
 
 
 def read_data_descriptor(world: World, f: Frame, obj: Any, name: str, descriptor: Any) -> Any:
