@@ -182,6 +182,7 @@ def test_statistics():
         "frames_skipped": 0,
         "graph_breaks": 0,
         "graphs": 0,
+        "uncompiled": 0,
         "recompiles": 0,
         "captured_codes": [],
     }

@@ -30,6 +30,15 @@ def test_one_kernel_behind_a_break_is_not_compiled() -> None:
     assert "not worth a compilation" in str(told)
 
 
+def test_arithmetic_on_numbers_is_no_kernel() -> None:
+    def program(x: Any, n: int) -> Any:
+        y = x.sin() + 1
+        time.perf_counter()
+        return y * (n * 2 + x.shape[0])
+
+    assert graphs(lambda: program, [(torch.arange(k + 3.0), k) for k in (2, 3, 4)])[0] == 2
+
+
 def test_two_kernels_are() -> None:
     def program(x: Any) -> Any:
         y = x.sin() + 1

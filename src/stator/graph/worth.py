@@ -56,11 +56,26 @@ KERNELS = frozenset({
 
 def is_one_kernel(graph: fx.GraphModule) -> bool:
     """Whether a graph runs at most one kernel, and one that no backend makes faster by itself."""
-    kernels = [node for node in graph.graph.nodes if not _is_free(node)]
+    numbers: set[fx.Node] = set()
+    for node in graph.graph.nodes:
+        if _is_symbol(node) or (_is_operator(node.target) and numbers.issuperset(node.all_input_nodes)):
+            numbers.add(node)
+    kernels = [node for node in graph.graph.nodes if node not in numbers and not _is_free(node)]
     if len(kernels) > 1:
         return False
     name = _called(kernels[0]) if kernels else ""
     return not kernels or name in KERNELS or (name.endswith("_") and name[:-1] in KERNELS)
+
+
+def _is_symbol(node: fx.Node) -> bool:
+    """An int that the graph is given, or that data tells."""
+    return node.target == "item" or (
+        node.op == "placeholder" and type(getattr(node.meta, "value", None)) is torch.SymInt
+    )
+
+
+def _is_operator(target: Any) -> bool:
+    return getattr(target, "__module__", "") == operator.add.__module__
 
 
 def _is_free(node: fx.Node) -> bool:

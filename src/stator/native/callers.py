@@ -173,29 +173,30 @@ def number_answered(host: Host, f: Frame, function: Any, method: Any, obj: Any) 
     """`len(x)`, `float(x)`, `int(x)` by a method of the user's, whose answer need not be known yet."""
     host.type_info(type(obj))
     result = call_python(host, f, method, [obj], None)
-    row, asked = (finish_length, result) if function is len else (finish_number, (obj, result))
+    row, asked = (finish, result) if function is len else (finish_number, (obj, result))
     return row(host, f, length if function is len else PASSED[function], [asked], None)
 
 
-@standin(length)
-def finish_length(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    return args[0] if host.is_answer(len, args[0]) else call_python(host, f, function, args, kwargs)
+def finish(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """What `len` or a branch makes of an answer, which may be a symbol."""
+    done, result = host.answered(len if function is length else bool, args[0])
+    return result if done else call_python(host, f, function, [result], kwargs)
 
 
-@standin(truth)
-def finish_truth(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    return args[0] if host.is_answer(bool, args[0]) else call_python(host, f, function, args, kwargs)
-
-
-@standin(*PASSED.values())
 def finish_number(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """The same of `float` and `int`."""
     kind = float if function is PASSED[float] else int
-    result = args[0][1]
-    if host.is_answer(kind, result):
+    obj, result = args[0]
+    done, result = host.answered(kind, result)
+    if done:
         return result
     if type(result) is not kind and isinstance(result, kind):
         raise host.refuse("native-effect", "a warning about the type of the result", function=kind.__name__)
-    return call_python(host, f, function, args, kwargs)
+    return call_python(host, f, function, [(obj, result)], kwargs)
+
+
+standin(length, truth)(finish)
+standin(*PASSED.values())(finish_number)
 
 
 def stored(f: Frame, function: Any, args: list[Any]) -> Any:

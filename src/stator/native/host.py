@@ -131,9 +131,9 @@ class Host(ImportingWorld):
         """Whether the int at a path was seen to change, and CPython may look at it instead."""
         return False
 
-    def is_answer(self, function: Any, result: Any) -> bool:
-        """Whether a stand-in may be what `len`, `float`, `int` or `bool` gives."""
-        return False
+    def answered(self, function: Any, result: Any) -> tuple[bool, Any]:
+        """Whether a method answered with a stand-in that `len`, `float`, `int` or `bool` may give, and the answer."""
+        return False, result
 
     passing: frozenset[Caller] = frozenset(
         {call_python, call_object}

@@ -340,6 +340,7 @@ class Cache:
         if error.break_id in UNBROKEN:
             events.emit("skip", name=call.name, code=call.code, **known)
             return capture.eager(alone=UNBROKEN[error.break_id])
+        requested = error.break_id in REQUESTED and (call.requested or not call.behind_break)
         constants = capture.options.dynamic is False
         place = self.place_before(capture, capture.unmade) if capture.unmade else capture.place()
         for _ in range(MOST_PLACES):
@@ -347,7 +348,7 @@ class Cache:
                 break
             again = self.capture(call, place, constants=constants, unbacked=capture.unbacked)
             try:
-                entry = again.entry(self.going_on(again, error.break_id in REQUESTED))
+                entry = again.entry(self.going_on(again, requested))
             except Again:
                 raise
             except StatorError as second:

@@ -262,6 +262,8 @@ def is_answer(host: Any, function: Any, result: Any) -> bool:
     if type(result) is not TracedInt or function not in (int, len):
         return False
     if function is len:
+        if not from_data(result):  # how many there are in a container: a constant, as of containers that C counts
+            return False
         condition = result >= 0
         return told(host, condition, True) if type(condition) is TracedBool else bool(condition)
     return True

@@ -428,8 +428,10 @@ class TensorHost(Host):
     def was_other(self, path: Path) -> bool:
         return (path, "int", 0) in self.policy.learned and self.may_break
 
-    def is_answer(self, function: Any, result: Any) -> bool:
-        return symbolic_host.is_answer(self, function, result)
+    def answered(self, function: Any, result: Any) -> tuple[bool, Any]:
+        if type(result) not in symbolic_host.STANDS_FOR:
+            return False, result
+        return (True, result) if symbolic_host.is_answer(self, function, result) else (False, result.decay())
 
     def chosen(self, f: Frame, value: Any) -> int | None:
         return choosing.chosen(self, f, value)
