@@ -11,8 +11,11 @@ import torch
 from torch import nn
 
 import stator
+from stator.guards import path as paths
+from stator.guards.tensor_spec import TensorSpec
 from stator.report.events import recording
 from stator.shapes import polynomial
+from stator.shapes.guesses import Guesses
 from tests.harness import check
 
 ORDERS = {
@@ -266,3 +269,14 @@ def test_ids_and_masks_have_one_shape():
     assert report.gained("frames_captured") == 2
     report = check(program, vary=[given(*sizes) for sizes in (*alike, (3, 8, 5), (4, 9, 6))], expect_recompiles=None)
     assert report.gained("frames_captured") == 3
+
+
+def test_batches_that_are_constants_are_found_at_once():
+    """Guessing ends after too many mistakes: one that was made at several places is one."""
+    changed, other = paths.arg(0), paths.arg(1)
+    guesses = Guesses({(changed, "size", 1)})
+    before, now = TensorSpec.of(torch.ones(2, 5, dtype=torch.int64)), torch.ones(2, 6, dtype=torch.int64)
+    guesses.note([(changed, "size", 1)], before, now)
+    assert guesses.dims(changed, now) == {0, 1} and guesses.dims(other, now) == {0, 1}
+    guesses.correct([(changed, "size", 0)])
+    assert guesses.dims(changed, now) == {1} and guesses.dims(other, now) == {1}

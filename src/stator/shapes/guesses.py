@@ -27,6 +27,7 @@ class Guesses:
         self.active = False  # something changed
         self.repeated = False  # something is captured again
         self.wrong: set[Lesson] = set()  # turned out to be constants
+        self.guessed: dict[tuple[Path, int], int] = {}  # sizes that are symbols, by tensor and dimension
         self.sizes: set[int] = set()  # of tensors that changed
         self.gone: set[int] = set()  # those of them that are others now
         self.places: set[tuple[int, int]] = set()  # dimensions of tensors that changed, and their sizes now
@@ -71,8 +72,14 @@ class Guesses:
             self.shapes.setdefault(path, set()).add(tuple(tensor.shape))
 
     def correct(self, lessons: Iterable[Lesson]) -> None:
-        """These are constants; too many of them, and there will be no more guesses."""
-        self.wrong.update(lessons)
+        """These are constants, and so are guesses of the same size at the same place of other tensors.
+
+        Too many of them, and there will be no more guesses.
+        """
+        wrong = set(lessons)
+        places = {(dim, self.guessed.get((path, dim))) for path, kind, dim in wrong if kind == "size"}
+        self.wrong |= wrong
+        self.wrong |= {(path, "size", dim) for (path, dim), size in self.guessed.items() if (dim, size) in places}
         self.starts += 1
         if self.starts >= MOST_STARTS:
             self.stop()
@@ -98,13 +105,15 @@ class Guesses:
             return NONE
         given = is_given(path) and not tensor.requires_grad
         every = self._may_vary(path, tensor, given)
-        return frozenset(
+        found = frozenset(
             dim
             for dim, size in enumerate(tensor.shape)
             if size > 1
             and (every or size in self.gone or (given and self._goes_with_others(dim, size)))
             and (path, "size", dim) not in self.wrong
         )
+        self.guessed.update({(path, dim): tensor.shape[dim] for dim in found})
+        return found
 
     def twins(self, path: Path) -> list[Path]:
         """The ids and masks that have had the same sizes so far, different ones."""
