@@ -411,7 +411,7 @@ class Unset:
     __slots__ = ("value",)
 
     def __getattr__(self, name: str) -> Any:
-        return opaque(name)
+        return [name]
 
 
 def test_getattr_answers_for_slots_without_a_value() -> None:
@@ -419,4 +419,4 @@ def test_getattr_answers_for_slots_without_a_value() -> None:
         made = Unset()
         return x + 1, made.value, hasattr(made, "value"), getattr(made, "value", 3)
 
-    check(f, torch.ones(2), fullgraph=False, expect_breaks=None, expect_graphs=None)
+    check(f, torch.ones(2))
