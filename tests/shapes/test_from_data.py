@@ -224,3 +224,25 @@ def test_a_line_of_as_many_steps_as_data_says(backend):
         return torch.linspace(-1.0, 2.0, len(x[x > 0]))
 
     check(program, vary=[(tensor(v),) for v in ([1, 0, 1], [1, 0, 0], [1, 1, 1])], backend=backend)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "extreme",
+    [
+        lambda k: k.max(),
+        lambda k: torch.min(k, 0),
+        lambda k: k.argmin(),
+        lambda k: k.amax(dim=(0,)),
+        lambda k: torch.aminmax(k, dim=0),
+        lambda k: k.kthvalue(1),
+        lambda k: torch.max(k, k + 1),
+    ],
+)
+def test_there_is_no_extreme_of_nothing(extreme, backend):
+    def program(x, used):
+        found = extreme(x[x > 5])
+        return found if used else x * 2
+
+    calls = [(torch.arange(float(n)), used) for n in (9, 3, 8) for used in (True, False)]
+    check(program, vary=calls, expect_recompiles=None, backend=backend)

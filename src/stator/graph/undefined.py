@@ -80,24 +80,33 @@ class Undefine:
 
 def undefining(compiled: Callable[..., Sequence[Any]], led: Reach) -> Callable[..., Sequence[Any]]:
     """`compiled`, whose inputs get no gradient if nothing that depends on them does."""
-
-    known = False  # that the node leads to these very inputs
+    nodes = Nodes()
 
     def run(*args: Any) -> Sequence[Any]:
-        nonlocal known
         outputs = compiled(*args)
+        for node, places in nodes.behind(outputs, args):
+            node.register_hook(Undefine(led, places))
+        return outputs
+
+    return run
+
+
+class Nodes:
+    """The nodes that AOTAutograd puts into the history of what one graph gives."""
+
+    def __init__(self) -> None:
+        self.known = False  # that they lead to the inputs of the graph, one by one
+
+    def behind(self, outputs: Sequence[Any], args: Sequence[Any]) -> list[tuple[Any, dict[int, int]]]:
+        """Those that lead to these very inputs, and which output is at which of their places."""
         found: dict[Any, dict[int, int]] = {}
         for i, output in enumerate(outputs):
             node = output.grad_fn if isinstance(output, torch.Tensor) else None
             if node is not None and type(node).__name__ == COMPILED:
                 found.setdefault(node, {})[output.output_nr] = i
-        for node, places in found.items():
-            known = known or _takes(node, args)
-            if known and len(node.next_functions) == len(led):
-                node.register_hook(Undefine(led, places))
-        return outputs
-
-    return run
+        if not self.known:
+            self.known = bool(found) and all(_takes(node, args) for node in found)
+        return list(found.items()) if self.known else []
 
 
 def _takes(node: Any, args: Sequence[Any]) -> bool:

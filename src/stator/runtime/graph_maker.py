@@ -16,6 +16,7 @@ from stator.graph.overlap import guarded
 from stator.graph.prologue import assertions_of, checked, checks_of, undone, written_before_checks
 from stator.graph.restore import keeping_grad_mode
 from stator.graph.sharing import SharedGraph, key_of
+from stator.graph.twice import differentiable
 from stator.graph.undefined import reach, undefining
 from stator.graph.worth import is_one_kernel, only_reads, only_searches
 from stator.options import Options
@@ -82,11 +83,14 @@ class GraphMaker:
         led = None
         if wanted and traces(backend):
             led = reach(module.graph, recorder.readings.homes, tensors, wanted)
+        twice = eager_callable(module) if wanted and self.may_run_twice() else None  # before the backend changes it
         function = self.made(module, originals, tensors, mode, stops)
         if not isinstance(backend, str) or backend not in BACKENDS:
             function = keeping_grad_mode(function, module.graph)
         if led is not None:
             function = undefining(function, led)
+        if twice is not None:
+            function = differentiable(function, twice)
         written = [recorder.inputs.index(name) for name in recorder.mutated]
         if written and backend != "eager":
             function = guarded(function, eager_callable(module), written)
@@ -98,6 +102,13 @@ class GraphMaker:
         if any(dressed):
             function = without_functions(function, [] if backend == "eager" else dressed)
         return function, loads
+
+    def may_run_twice(self) -> bool:
+        """Whether the recorded operations give the same once more, when backward runs."""
+        recorder = self.host.recorder
+        if self.backend == "eager" or not isinstance(self.backend, str) or torch._C._is_any_autocast_enabled():
+            return False
+        return not (recorder.random or recorder.generators or recorder.mutated or self.host.draws)
 
     def made(self, module: Any, originals: list[Any], examples: list[Any], mode: Any, stops: bool) -> Any:
         """What the backend makes of the graph, or made of the same one before."""

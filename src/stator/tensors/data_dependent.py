@@ -166,20 +166,24 @@ def _split(func: Any) -> Handler:
     return make
 
 
-def _squeeze(func: Any) -> Handler:
-    """`squeeze`: how many dimensions are left must be known, so sizes that only data tells are assumed not to be 1."""
+def _other_than(number: int, func: Any, place: int = 1, default: int | None = None) -> Handler:
+    """Calls that need sizes of the dimensions they name, all without a name, to be others than 0 or 1, if data tells.
+
+    How many dimensions `squeeze` leaves must be known; there is no greatest element of nothing.
+    """
     target = target_of(func)
     assert target is not None
 
     def make(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = dict(zip(("input", "dim"), args, strict=False)) | kwargs
-        tensor, dims = given.get("input", given.get("self")), given.get("dim")
+        tensor = args[0] if args else kwargs.get("input", kwargs.get("self"))
+        dims = args[place] if len(args) > place else kwargs.get("dim", default)
         sizes = tensor._meta.size if type(tensor) is TracedTensor else ()
-        if type(dims) is int and -len(sizes) <= dims < len(sizes):
-            sizes = (sizes[dims],)
+        if dims is not None and not (type(dims) in (list, tuple) and not dims):
+            named = dims if type(dims) in (list, tuple) else (dims,)  # a tensor: `max` of two
+            sizes = [sizes[i] for i in named if type(i) is int and -len(sizes) <= i < len(sizes)]
         for size in sizes:
             if type(size) is TracedInt and size.symbols.is_unbacked(size):
-                size.symbols.suppose(operator.ne, size, 1)
+                size.symbols.suppose(operator.ne, size, number)
         return recorder.record(target, args, kwargs)
 
     return make
@@ -247,7 +251,12 @@ for _owner in (torch, torch.Tensor):
 for _func in (torch.split, torch.Tensor.split, torch.functional.split):
     register(_func, _split(_func))
 for _func in (torch.squeeze, torch.Tensor.squeeze, torch.Tensor.squeeze_):
-    register(_func, _squeeze(_func))
+    register(_func, _other_than(1, _func))
+for _owner in (torch, torch.Tensor):
+    for _name in ("max", "min", "argmax", "argmin", "amax", "amin", "aminmax", "median", "nanmedian"):
+        register(getattr(_owner, _name), _other_than(0, getattr(_owner, _name)))
+    register(_owner.mode, _other_than(0, _owner.mode, 1, -1))
+    register(_owner.kthvalue, _other_than(0, _owner.kthvalue, 2, -1))
 register(one_hot, _one_hot)
 register(torch.Tensor.item, _item)
 for _owner in (torch, torch.Tensor):

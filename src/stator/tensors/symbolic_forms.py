@@ -131,25 +131,7 @@ def _take_along_dim(input: Any, indices: Any, dim: Any = None, **options: Any) -
     return tensor.gather(dim, places)
 
 
-def _squeeze(func: Any) -> Callable[..., Any]:
-    """Torch takes a size that only data tells for another than 1 and says so to nobody; here it is assumed."""
-
-    def run(tensor: Any, *dims: Any, **named: Any) -> Any:
-        from torch.fx.experimental.symbolic_shapes import guard_or_false  # heavy
-
-        dim = dims[0] if dims else named.get("dim")
-        asked = range(tensor.dim()) if dim is None else dim if isinstance(dim, (list, tuple)) else (dim,)
-        for size in (tensor.shape[i] for i in asked if -tensor.dim() <= i < tensor.dim()):
-            if isinstance(size, torch.SymInt) and not guard_or_false(size == 1):
-                torch._check(size != 1)
-        return func(tensor, *dims, **named)
-
-    return run
-
-
 FORMS: dict[Any, Callable[..., Any]] = {
-    torch.squeeze: _squeeze(torch.squeeze),
-    torch.Tensor.squeeze: _squeeze(torch.Tensor.squeeze),
     torch.gru: _recurrent(torch.gru, 3),
     torch.rnn_tanh: _recurrent(torch.rnn_tanh, 1),
     torch.rnn_relu: _recurrent(torch.rnn_relu, 1),

@@ -1,0 +1,63 @@
+"""Gradients of gradients of compiled graphs: AOTAutograd has a backward pass, but no gradient of that.
+
+Where autograd records a backward pass itself (`create_graph=True`), a hook on the node that AOTAutograd puts into the
+history takes the gradients from the recorded operations instead, which autograd can follow as often as it likes.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from stator.graph.undefined import Nodes
+
+VERSION = operator.attrgetter("_version")
+WRITTEN = (
+    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+    "an input of a compiled graph is at version {now}; expected version {then} instead"
+)
+
+
+class Again:
+    """The hook of one node: what the graph was given, and the output at each place of the node."""
+
+    def __init__(self, recorded: Callable[..., Sequence[Any]], args: Sequence[Any], places: dict[int, int]) -> None:
+        self.recorded = recorded
+        self.args = args
+        self.tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+        self.versions = list(map(VERSION, self.tensors))
+        self.places = places
+
+    def __call__(self, inner: Sequence[Any], outer: Sequence[Any]) -> tuple[Any, ...] | None:
+        given = {i: gradient for i, gradient in enumerate(outer) if gradient is not None}
+        if not torch.is_grad_enabled() or not given or not given.keys() <= self.places.keys():
+            return None
+        for tensor, then in zip(self.tensors, self.versions, strict=True):
+            if tensor._version != then:
+                raise RuntimeError(WRITTEN.format(now=tensor._version, then=then))
+        outputs = self.recorded(*self.args)
+        wanted = [tensor for tensor, gradient in zip(self.tensors, inner, strict=True) if gradient is not None]
+        made = torch.autograd.grad(
+            [outputs[self.places[i]] for i in given], wanted, list(given.values()), create_graph=True, allow_unused=True
+        )
+        found = iter(made)
+        return tuple(None if gradient is None else next(found) for gradient in inner)
+
+
+def differentiable(
+    compiled: Callable[..., Sequence[Any]], recorded: Callable[..., Sequence[Any]]
+) -> Callable[..., Sequence[Any]]:
+    """`compiled`, whose gradients have gradients: those of the recorded operations."""
+
+    nodes = Nodes()
+
+    def run(*args: Any) -> Sequence[Any]:
+        outputs = compiled(*args)
+        for node, places in nodes.behind(outputs, args):
+            node.register_hook(Again(recorded, args, places))
+        return outputs
+
+    return run

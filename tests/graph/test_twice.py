@@ -1,0 +1,102 @@
+"""Gradients of gradients of what a tracing backend compiled, taken outside of the compiled function."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import stator
+
+
+def both(program, *models):
+    """What the program does with the models, and with compiled copies of them: both in one list of tensors."""
+    copies = copy.deepcopy(models)
+    compiled = [stator.compile(model, backend="aot_eager") for model in copies]
+    torch.manual_seed(0)
+    expected = program(*models)
+    torch.manual_seed(0)
+    found = program(*compiled)
+    for a, b in zip(expected, found, strict=True):
+        torch.testing.assert_close(a, b)
+    for model, other in zip(models, copies, strict=True):
+        for a, b in zip(model.parameters(), other.parameters(), strict=True):
+            assert (a.grad is None) == (b.grad is None)
+            if a.grad is not None:
+                torch.testing.assert_close(a.grad, b.grad)
+
+
+def critic():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Tanh(), nn.Linear(8, 1))
+
+
+def test_gradient_penalty():
+    def step(model):
+        x = torch.randn(4, 6, requires_grad=True)
+        (slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+        loss = ((slope.norm(dim=1) - 1) ** 2).mean() + model(torch.randn(5, 6)).mean()
+        loss.backward()
+        return [slope.detach(), loss.detach(), x.grad]
+
+    both(step, critic())
+
+
+def test_as_often_as_one_likes():
+    def derivatives(function):
+        x = torch.linspace(0.1, 1, 5, requires_grad=True)
+        y, made = function(x), []
+        for _ in range(3):
+            (y,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+            made.append(y.detach())
+        return made
+
+    class Cube(nn.Module):
+        def forward(self, x):
+            return x.sin() * x**3
+
+    both(derivatives, Cube())
+
+
+def test_one_of_several_results_and_inputs_from_before():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.idle = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
+
+        def forward(self, x, y):
+            return (x * self.weight).exp(), (y * self.idle).cos(), x.detach()
+
+    def step(model):
+        x = torch.randn(3, requires_grad=True)
+        first, _, _ = model(x * 2, torch.randn(3))
+        (slope,) = torch.autograd.grad(first.sum(), x, create_graph=True)
+        slope.square().sum().backward()
+        return [slope.detach(), x.grad]
+
+    both(step, Two())
+
+
+def test_learning_to_learn():
+    def step(model):
+        weights = dict(model.named_parameters())
+        loss = model(torch.randn(4, 6)).square().mean()
+        slopes = torch.autograd.grad(loss, list(weights.values()), create_graph=True)
+        total = sum((value - 0.1 * slope).square().sum() for value, slope in zip(weights.values(), slopes))
+        total.backward()
+        return [total.detach()]
+
+    both(step, critic())
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_an_input_that_was_written_to(compiled):
+    def program(x, y):
+        return (x * y).sin()
+
+    function = stator.compile(program, backend="aot_eager") if compiled else program
+    x, y = torch.randn(3, requires_grad=True), torch.randn(3)
+    made = function(x, y)
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        torch.autograd.grad(made.sum(), x, create_graph=True)
