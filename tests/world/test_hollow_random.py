@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import stator
@@ -90,6 +90,10 @@ DEQUE_STEPS = {
 }  # fmt: skip
 
 
+# The places of 8 and 0 in a table depend on its size, and on what was there.
+AGAIN = [(SET_STEPS[name], a, 0) for name, a in (("clear", 0), ("add", 8), ("add", 0))]
+
+
 def run_steps(steps: Any, holder: Any) -> list[Any]:
     seen = []
     for step, a, b in steps:
@@ -140,6 +144,8 @@ def test_random_dicts(unaudited, steps, start):
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(random_program(SET_STEPS, KEYS), st.sets(KEYS, max_size=5))
+@example(steps=[(SET_STEPS["add"], n, 0) for n in (1, 2, "a")] + AGAIN, start=set())
+@example(steps=[(SET_STEPS["update"], 5, -2), *AGAIN], start={2, 3})
 def test_random_sets(unaudited, steps, start):
     run_random(steps, start)
 

@@ -28,9 +28,13 @@ def writer_of(cls: type) -> Any:
 def _family(cls: type) -> tuple[attributes.Reader, Any]:
     """How to read and write attributes of classes that have no row of their own."""
     if issubclass(cls, types.ModuleType):
-        if any(type(_frames.type_lookup(cls, name)) is types.FunctionType for name in HOOKS):
-            return read_hooked_module, write_hooked_module
-        return attributes.read_module, attributes.write_module
+        hooks = {name for name in HOOKS if type(_frames.type_lookup(cls, name)) is types.FunctionType}
+        if cls.__module__.startswith("torch."):  # settings of torch, which its own code looks after
+            hooks = set()
+        return (
+            read_hooked_module if "__getattribute__" in hooks else attributes.read_module,
+            write_hooked_module if hooks - {"__getattribute__"} else attributes.write_module,
+        )
     if issubclass(cls, type):
         return attributes.read_class, attributes.write_class
     if _frames.is_heap_type(cls):

@@ -40,6 +40,7 @@ from stator.tensors.undoing import put_back
 from stator.tensors.undoing import save as save_data
 from stator.world.door import fields_of
 from stator.world.hollow_iterators import HollowIterator
+from stator.world.hollow_keyed import constant_of
 from stator.world.lazy import Lazy
 
 SCALARS = {
@@ -415,9 +416,19 @@ class Assembly:
         """Brings an outside container up to date."""
         if not isinstance(record.inner, set):
             effects.contents(emitter, record.inner, record.before, record.inner)
-        elif effects.table(emitter, record.inner, record.before, record.obj, record.inner):
+        elif effects.table(emitter, record.inner, record.before, record.obj, self.with_constants(record.inner)):
             layout = record.path.part("layout", _entry.set_layout)
             self.host.guards.add(layout, EQ, _entry.set_layout(record.obj), None)
+
+    def with_constants(self, elements: set[Any]) -> set[Any]:
+        """The same table; numbers that vary were hashed, which made constants of them."""
+        items = [*set.__iter__(elements)]
+        plain = [constant_of(self.host, item) for item in items]
+        if all(map(operator.is_, items, plain)):
+            return elements
+        made: set[Any] = set.__new__(type(elements))
+        _entry.set_like(made, elements, plain)
+        return made
 
     def write_effects(self, emitter: Emitter) -> None:
         host = self.host

@@ -160,6 +160,8 @@ def read_attribute(host: Any, f: Frame, traced: Any, name: str) -> Any:
         return types.MethodType(value, traced) if type(ours) is types.FunctionType else value
     if not isinstance(theirs, (types.GetSetDescriptorType, property)) or not is_enabled(host, [traced]):
         return NOT_DISPATCHED
+    if getattr(theirs, "__objclass__", None) is object:  # `__class__` is nobody's to override
+        return NOT_DISPATCHED
     getter = getattr(torch.Tensor, name).__get__
     classes = [] if host.without_classes else asked(host, [traced], None)
     return ask(host, f, classes, [getter, tuple(map(host.class_of, classes)), (traced,), {}])
