@@ -210,8 +210,26 @@ static PyGetSetDef program_getset[] = {
     {NULL},
 };
 
+/* renew(old, new): a class whose attributes only look changed has another version from now on. */
+static PyObject *
+program_renew_method(Program *program, PyObject *arguments)
+{
+    Py_ssize_t old, new;
+    if (!PyArg_ParseTuple(arguments, "nn", &old, &new)) {
+        return NULL;
+    }
+    for (int32_t i = 0; program->code != NULL && i < program->length; i++) {
+        Instr *in = &program->code[i];
+        if (in->op == OP_TYPE_VERSION && in->number == old) {
+            in->number = new;
+        }
+    }
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef program_methods[] = {
     {"expire", (PyCFunction)program_expire_method, METH_NOARGS, "expire(): no call fits any longer"},
+    {"renew", (PyCFunction)program_renew_method, METH_VARARGS, "renew(old, new): a class has another version from now on"},
     {"run", (PyCFunction)program_run_method, METH_VARARGS, "run(args, kwnames=None) -> loads, or number of the failing row"},
     {NULL},
 };

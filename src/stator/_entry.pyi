@@ -12,6 +12,7 @@ class GuardProgram:
     slots: int
     @property
     def expired(self) -> bool: ...
+    def renew(self, old: int, new: int) -> None: ...
     def __init__(
         self,
         code: Buffer,

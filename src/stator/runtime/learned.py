@@ -22,6 +22,7 @@ from stator.guards.path import ARG, ITEM, ITERAT, KEY, KEYAT, SEQ, UPCOMING, Mis
 from stator.guards.tensor_spec import TensorSpec
 from stator.shapes.guesses import Guesses
 from stator.shapes.profile import Name, current, name_of
+from stator.world.class_contents import ClassContents
 from stator.world.hollow_sequences import summaries
 
 Lesson = tuple[Path, str, int]  # where, kind, detail
@@ -42,6 +43,7 @@ class Learned:
         self.waiting: set[Path] = set()  # arguments that changed: perhaps the program does not look at them
         self.unsettled: set[tuple[Path, Check]] = set()  # checks that almost used up the entries there may be
         self.ending: set[Path] = set()  # iterators that ended sooner or later than before
+        self.class_data: set[Path] = set()  # numbers and texts that classes hold, and that changed
         self.texts: dict[Path, set[str]] = {}  # strings seen at one place; too many, and they say nothing any more
         self.members: dict[Path, set[str]] = {}  # the same of enumerations, by name
         self.most_texts = most_texts
@@ -141,6 +143,14 @@ class Learned:
             self.guesses.note(found, key, value)
         if (profile := current()) is not None and self.lessons and self.name:
             profile.add(self.name, {_named(lesson) for lesson in self.lessons})
+
+    def see_classes(self, classes: ClassContents) -> None:
+        """Numbers and texts that classes hold and that have changed: they are guarded one by one from now on."""
+        for path, before, now in classes.data():
+            self.class_data.add(path)
+            self.lessons.update((path, kind, detail) for kind, detail in LESSONS[EQ.name](before, now))
+            if type(now) is str:
+                self.read(path, before, now)
 
     def see_length(self, path: Path, check: Check, value: Any, light: Container[Path]) -> None:
         """Another number of elements; once more, if the program looks at all of them: that is CPython's from now on."""

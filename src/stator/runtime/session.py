@@ -174,15 +174,12 @@ class Cache:
         for entry in self.entries:
             if isinstance(entry.program.run(call.values, call.names), list):
                 return entry
-        changed = [entry for entry in self.entries if entry.classes.refresh(entry.guards)]
-        if not changed:
-            return None
-        self.compiled.clear()
-        for entry in changed:
-            entry.compile()
+        renewed = False
         for entry in self.entries:
-            self.compiled.append(entry.program, entry.function)
-        return self.fitting(call)
+            for before, now in entry.classes.refresh(entry.guards):
+                entry.program.renew(before, now)
+                renewed = True
+        return self.fitting(call) if renewed else None
 
     def failures(self, call: Call) -> list[Failure]:
         """The guard of each entry that does not hold for a call."""
@@ -212,6 +209,7 @@ class Cache:
                 self.learned.leave_lengths(failures, call.values)
             for entry in self.entries:
                 self.learned.observe(entry.guards, call.values, entry.light)
+                self.learned.see_classes(entry.classes)
             events.emit("recompile", name=call.name, code=call.code, reasons=reasons)
             return True
         text = "\n  ".join([f"{call.name} was compiled {self.captures} times (recompile_limit)", *reasons])
@@ -319,6 +317,7 @@ class Cache:
         otherwise = self.otherwise if self.ways < MOST_WAYS else None
         made = Capture(call, options, owner, stop, watched, self.learned, unbacked, otherwise)
         made.maker.graphs = self.session.graphs
+        made.host.classes.varying = frozenset(self.learned.class_data)
         if not options.fullgraph:
             made.host.loops, made.host.counts_rounds = self.session.loops, bool(self.learned.lessons)
             made.host.ending, made.host.may_break = self.learned.ending, True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from stator import _entry, _frames
 from stator.guards import path as paths
 from stator.guards.check import TYPE_VERSION
 from stator.guards.mortal import alive, held
+from stator.guards.path import Path
 
 # Attributes that lead back to their class, and what tells two of them apart.
 PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
@@ -61,6 +62,19 @@ class Attribute:
         return all(alive(before) is part for before, part in zip(self.parts, now, strict=True))
 
 
+DATA = frozenset({int, float, str})
+
+
+def is_reserved(name: str) -> bool:
+    """Names that C code looks for, as `__slots__` and `_length_`."""
+    return name.startswith("_") and name.endswith("_")
+
+
+def place_of(cls: type, name: str) -> Path:
+    """The path of what a class itself holds."""
+    return paths.const(cls).class_item(name)
+
+
 class Contents:
     """The attributes of one class in one version."""
 
@@ -73,11 +87,28 @@ class Contents:
         self.attributes = {name: Attribute(value) for name, value in own.items()}
         self.special = [name for name, value in own.items() if is_special_object(name, value)]
 
-    def are_still(self, cls: type) -> bool:
+    def are_still(self, cls: type, varying: Container[Path] = ()) -> bool:
+        """Whether the class has the same attributes; those that vary, and are guarded by themselves, may be others."""
         now = _frames.class_dict(cls)
-        return len(self.attributes) == len(now) and all(
-            name in now and attribute.is_still(now[name]) for name, attribute in self.attributes.items()
-        )
+        if len(self.attributes) != len(now):
+            return False
+        for name, attribute in self.attributes.items():
+            if name not in now:
+                return False
+            may_differ = type(now[name]) in DATA and place_of(cls, name) in varying
+            if not may_differ and not attribute.is_still(now[name]):
+                return False
+        return True
+
+    def data(self, cls: type) -> Iterator[tuple[Path, Any, Any]]:
+        """Numbers and texts that the class holds others of now: where, and both."""
+        for name, now in _frames.class_dict(cls).items():
+            attribute = self.attributes.get(name)
+            if attribute is None or attribute.kind is not None or type(now) not in DATA or is_reserved(name):
+                continue
+            before = alive(attribute.parts[0])
+            if type(before) is type(now) and before is not now:
+                yield place_of(cls, name), before, now
 
 
 _latest: dict[int, Contents] = {}  # by address, for as long as the class lives; captures of one version share them
@@ -97,6 +128,7 @@ class ClassContents:
     def __init__(self) -> None:
         self.versions: dict[int, tuple[weakref.ref[type], int]] = {}
         self.bases: dict[int, Contents] = {}
+        self.varying: Container[Path] = ()  # numbers and texts in classes that come through the door
 
     def note(self, cls: type, version: int) -> None:
         self.versions[id(cls)] = (weakref.ref(cls), version)
@@ -104,20 +136,26 @@ class ClassContents:
             if id(base) not in self.bases and _frames.is_heap_type(base):
                 self.bases[id(base)] = contents_of(base)
 
-    def refresh(self, guards: Any) -> bool:
-        """Guard the versions that unchanged classes have now; whether there was anything to do."""
-        changed = False
+    def refresh(self, guards: Any) -> list[tuple[int, int]]:
+        """Guard the versions that unchanged classes have now: those that were others, before and now."""
+        changed = []
         for address, (reference, version) in list(self.versions.items()):
             cls = reference()
             now = 0 if cls is None else _entry.type_version(cls)
             if cls is not None and now != version and now and all(self.unchanged(base) for base in cls.__mro__):
                 guards.replace(paths.const(cls), TYPE_VERSION, now)
                 self.versions[address] = (reference, now)
-                changed = True
+                changed.append((version, now))
         return changed
+
+    def data(self) -> Iterator[tuple[Path, Any, Any]]:
+        """Numbers and texts of these classes that are others now."""
+        for known in self.bases.values():
+            if (cls := known.reference()) is not None and _entry.type_version(cls) != known.version:
+                yield from known.data(cls)
 
     def unchanged(self, base: type) -> bool:
         known = self.bases.get(id(base))
         if known is None or known.reference() is not base:
             return not _frames.is_heap_type(base)
-        return known.are_still(base)
+        return known.are_still(base, self.varying)

@@ -103,7 +103,8 @@ def class_value(world: World, cls: type, name: str, value: Any) -> Any:
     if type(value) in PINNED:
         if type(value) is types.BuiltinFunctionType:
             world.notice_builtin(value)
-        return value
+        if not world.classes.varying or paths.const(owner_of(cls, name)).class_item(name) not in world.classes.varying:
+            return value
     owner = owner_of(cls, name)
     if world.is_inside_type(owner) or not _frames.is_heap_type(owner):
         return value

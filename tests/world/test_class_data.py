@@ -1,0 +1,93 @@
+"""Numbers and texts that classes hold and that change: guarded one by one, at most two compilations."""
+
+import pytest
+import torch
+
+import stator
+
+
+def make():
+    """A class with data, a subclass, and a program that reads and writes them; another one each time."""
+
+    class Base:
+        count, rate, mode, scale = 0, 1.0, "add", 2.0
+
+        def step(self, x):
+            return x * 2
+
+    class Derived(Base):
+        own = 1
+
+    def program(x, obj):
+        Base.count += 1
+        Base.rate *= 0.5
+        y = obj.step(x) * obj.scale + Derived.count * obj.rate
+        return y - Derived.own if obj.mode == "add" else y * obj.own
+
+    return Base, Derived, program
+
+
+def run(change, calls=6):
+    """Results, data of the classes and compilations, with `change(base, derived, i)` before each call."""
+    worlds = []
+    for wrap in (lambda f: f, lambda f: stator.compile(f, backend="eager")):
+        base, derived, program = make()
+        function, seen = wrap(program), []
+        for i in range(calls):
+            change(base, derived, i)
+            try:
+                seen.append(function(torch.arange(3.0), derived()).tolist())
+            except (AttributeError, RuntimeError) as error:
+                seen.append(str(error))
+            seen.append({name: value for name, value in vars(base).items() if type(value) in (int, float, str)})
+        worlds.append(seen)
+    assert worlds[0] == worlds[1]
+    return stator.stats()["frames_captured"]
+
+
+def test_counters_and_rates():
+    assert run(lambda base, derived, i: None, 8) == 2
+
+
+def test_what_others_write():
+    def change(base, derived, i):
+        base.scale = 2.0 + i // 2
+        derived.own = i
+
+    assert run(change, 8) <= 3
+
+
+CHANGES = {
+    "a method": lambda base, derived, i: setattr(base, "step", lambda self, x: x + i) if i == 4 else None,
+    "shadowed": lambda base, derived, i: setattr(derived, "count", 100) if i == 4 else None,
+    "gone": lambda base, derived, i: delattr(base, "rate") if i == 4 else None,
+    "another type": lambda base, derived, i: setattr(base, "scale", torch.ones(3)) if i == 4 else None,
+    "a property": lambda base, derived, i: setattr(base, "mode", property(lambda self: "mul")) if i == 4 else None,
+    "a text": lambda base, derived, i: setattr(base, "mode", ("add", "mul")[i % 2]),
+    "a number that is a bool": lambda base, derived, i: setattr(base, "scale", (2, True, 3)[i % 3]),
+    "a new name": lambda base, derived, i: setattr(derived, f"name{i}", i),
+    "all at once": lambda base, derived, i: [setattr(base, "scale", 1.0 * i), setattr(derived, "own", -i)],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_other_changes_are_noticed(change):
+    run(change)
+
+
+def test_instances_and_modules():
+    class Counting(torch.nn.Module):
+        total = 0
+
+        def forward(self, x):
+            type(self).total += 1
+            return x * self.total
+
+    model = Counting()
+    compiled = stator.compile(model, backend="eager")
+    for i in range(6):
+        assert compiled(torch.ones(2)).tolist() == [i + 1.0] * 2
+    assert Counting.total == 6
+    model.total = 40  # hides that of the class
+    assert compiled(torch.ones(2)).tolist() == [40.0] * 2
+    assert stator.stats()["frames_captured"] <= 3
