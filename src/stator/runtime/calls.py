@@ -23,6 +23,7 @@ class Call:
     """The call of a function, to be captured."""
 
     behind_break = False  # or below one
+    below = False  # a frame that CPython starts below a break
     requested = False  # by the program, that break
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
@@ -139,7 +140,7 @@ class ResumedCall(Call):
 class BoundCall(Call):
     """A frame below a break, to be captured: its function and the arguments that CPython has bound."""
 
-    behind_break = True
+    behind_break = below = True
 
     def __init__(self, values: tuple[Any, ...]) -> None:
         super().__init__(values[0], values, None)

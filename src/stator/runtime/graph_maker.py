@@ -46,6 +46,7 @@ class GraphMaker:
         self.graphs: MutableMapping[Any, SharedGraph] | None = None  # compiled ones that may serve again
         self.shared: SharedGraph | None = None  # what the function runs, if others may run it too
         self.behind_break = False  # the graph goes on after a break, or is that of a frame below one
+        self.below = False  # the latter
         self.requested = False  # which the program has asked for
         self.operations = 0
         self.looks_first = False  # the graph fails before it writes
@@ -152,7 +153,9 @@ class GraphMaker:
             return False
         if self.host.fills_cache or (stops and only_searches(module)):
             return False
-        return not self.behind_break or (self.requested and not stops) or not is_one_kernel(module)
+        if not self.behind_break or self.requested or not (stops or self.below):
+            return True
+        return not is_one_kernel(module)
 
     def tell(self, kind: str, module: Any) -> None:
         """The event of a graph that was made."""
