@@ -23,7 +23,7 @@ class Call:
     """The call of a function, to be captured."""
 
     behind_break = False  # or below one
-    below = False  # a frame that CPython starts below a break
+    behind_one = False  # behind the first break of the program
     requested = False  # by the program, that break
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
@@ -94,7 +94,7 @@ class ResumedCall(Call):
     def __init__(self, continuation: Continuation, values: tuple[Any, ...]) -> None:
         super().__init__(None, values, None)
         self.continuation = continuation
-        self.requested = continuation.requested
+        self.requested, self.behind_one = continuation.requested, continuation.first
 
     def run(self, owner: Any = None) -> Any:
         function, state = self.continuation.build(self.values)
@@ -140,7 +140,7 @@ class ResumedCall(Call):
 class BoundCall(Call):
     """A frame below a break, to be captured: its function and the arguments that CPython has bound."""
 
-    behind_break = below = True
+    behind_break = True
 
     def __init__(self, values: tuple[Any, ...]) -> None:
         super().__init__(values[0], values, None)

@@ -163,7 +163,8 @@ class Capture:
         self.guards.names = call.argument_names
         self.name = getattr(call.code, "co_name", "entry")
         self.maker = GraphMaker(self.host, options, self.name)
-        self.maker.behind_break, self.maker.below, self.maker.requested = call.behind_break, call.below, call.requested
+        maker = self.maker
+        maker.behind_break, maker.behind_one, maker.requested = call.behind_break, call.behind_one, call.requested
         self.compiling = compiling()
 
     def make_host(self, learned: Learned | None) -> TensorHost:

@@ -202,6 +202,7 @@ class Continuation:
         self.results = results
         self.start: Start | None = None
         self.requested = False  # by the program, this break
+        self.first = False  # no other break comes before this one
         self.gives_text = False  # the instruction made a string of values
 
     @cached_property

@@ -46,7 +46,7 @@ class GraphMaker:
         self.graphs: MutableMapping[Any, SharedGraph] | None = None  # compiled ones that may serve again
         self.shared: SharedGraph | None = None  # what the function runs, if others may run it too
         self.behind_break = False  # the graph goes on after a break, or is that of a frame below one
-        self.below = False  # the latter
+        self.behind_one = False  # the only break so far
         self.requested = False  # which the program has asked for
         self.operations = 0
         self.looks_first = False  # the graph fails before it writes
@@ -153,7 +153,7 @@ class GraphMaker:
             return False
         if self.host.fills_cache or (stops and only_searches(module)):
             return False
-        if not self.behind_break or self.requested or not (stops or self.below):
+        if not self.behind_break or self.requested or (self.behind_one and not stops):
             return True
         return not is_one_kernel(module)
 

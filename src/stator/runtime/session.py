@@ -407,6 +407,7 @@ class Cache:
             )
             cache.learned.light |= inherited.light(found, key[0], self.learned.light, capture.host)
             cache.continuation.requested |= requested
+            cache.continuation.first |= not capture.call.behind_break
             made[edge] = cache.compiled
         return tuple(made.get(edge) for edge in range(max(made, default=-1) + 1))
 
