@@ -1,5 +1,7 @@
 """Numbers and texts that classes hold and that change: guarded one by one, at most two compilations."""
 
+import operator
+
 import pytest
 import torch
 
@@ -91,3 +93,16 @@ def test_instances_and_modules():
     model.total = 40  # hides that of the class
     assert compiled(torch.ones(2)).tolist() == [40.0] * 2
     assert stator.stats()["frames_captured"] <= 3
+
+
+def test_what_c_code_reads_is_guarded_by_the_class():
+    class Base:
+        count = 0
+
+    def program(x):
+        return x + operator.attrgetter("count")(Base)
+
+    compiled = stator.compile(program, backend="eager")
+    for i in range(5):
+        Base.count = i
+        assert compiled(torch.zeros(1)).item() == i

@@ -35,6 +35,8 @@ class Again:
         given = {i: gradient for i, gradient in enumerate(outer) if gradient is not None}
         if not torch.is_grad_enabled() or not given or not given.keys() <= self.places.keys():
             return None
+        if torch._C._is_any_autocast_enabled():  # it was not when the graph ran
+            return None
         for tensor, then in zip(self.tensors, self.versions, strict=True):
             if tensor._version != then:
                 raise RuntimeError(WRITTEN.format(now=tensor._version, then=then))
@@ -51,7 +53,6 @@ def differentiable(
     compiled: Callable[..., Sequence[Any]], recorded: Callable[..., Sequence[Any]]
 ) -> Callable[..., Sequence[Any]]:
     """`compiled`, whose gradients have gradients: those of the recorded operations."""
-
     nodes = Nodes()
 
     def run(*args: Any) -> Sequence[Any]:

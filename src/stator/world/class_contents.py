@@ -87,15 +87,15 @@ class Contents:
         self.attributes = {name: Attribute(value) for name, value in own.items()}
         self.special = [name for name, value in own.items() if is_special_object(name, value)]
 
-    def are_still(self, cls: type, varying: Container[Path] = ()) -> bool:
-        """Whether the class has the same attributes; those that vary, and are guarded by themselves, may be others."""
+    def are_still(self, cls: type, guarded: Container[Path] = ()) -> bool:
+        """Whether the class has the same attributes; numbers and texts that are guarded by themselves may be others."""
         now = _frames.class_dict(cls)
         if len(self.attributes) != len(now):
             return False
         for name, attribute in self.attributes.items():
             if name not in now:
                 return False
-            may_differ = type(now[name]) in DATA and place_of(cls, name) in varying
+            may_differ = type(now[name]) in DATA and place_of(cls, name) in guarded
             if not may_differ and not attribute.is_still(now[name]):
                 return False
         return True
@@ -128,7 +128,8 @@ class ClassContents:
     def __init__(self) -> None:
         self.versions: dict[int, tuple[weakref.ref[type], int]] = {}
         self.bases: dict[int, Contents] = {}
-        self.varying: Container[Path] = ()  # numbers and texts in classes that come through the door
+        self.varying: Container[Path] = ()  # numbers and texts in classes that come through the door when they are read
+        self.entered: set[Path] = set()  # those that did, and have guards of their own; C code may read others
 
     def note(self, cls: type, version: int) -> None:
         self.versions[id(cls)] = (weakref.ref(cls), version)
@@ -158,4 +159,4 @@ class ClassContents:
         known = self.bases.get(id(base))
         if known is None or known.reference() is not base:
             return not _frames.is_heap_type(base)
-        return known.are_still(base, self.varying)
+        return known.are_still(base, self.entered)

@@ -9,7 +9,7 @@ from stator import _frames
 from stator._frames import UNBOUND
 from stator.errors import unsupported
 from stator.guards import path as paths
-from stator.world.class_contents import contents_of
+from stator.world.class_contents import contents_of, place_of
 
 if TYPE_CHECKING:
     from stator.world.world import World
@@ -103,8 +103,9 @@ def class_value(world: World, cls: type, name: str, value: Any) -> Any:
     if type(value) in PINNED:
         if type(value) is types.BuiltinFunctionType:
             world.notice_builtin(value)
-        if not world.classes.varying or paths.const(owner_of(cls, name)).class_item(name) not in world.classes.varying:
+        if not world.classes.varying or (place := place_of(owner_of(cls, name), name)) not in world.classes.varying:
             return value
+        world.classes.entered.add(place)
     owner = owner_of(cls, name)
     if world.is_inside_type(owner) or not _frames.is_heap_type(owner):
         return value
