@@ -26,6 +26,7 @@ from stator.runtime.assemble import Assembly
 from stator.runtime.continuation import origin_of_location
 from stator.runtime.tensor_host import TensorHost
 from stator.tensors.bindings import are_untold
+from stator.tensors.failing import may_run_twice as has_no_effect
 from stator.tensors.modes import ENTER, SETTERS
 from stator.tensors.spent import settle
 from stator.tensors.subclasses import PLAIN, plain_copy, without_functions
@@ -109,7 +110,9 @@ class GraphMaker:
         recorder = self.host.recorder
         if self.backend == "eager" or not isinstance(self.backend, str) or torch._C._is_any_autocast_enabled():
             return False
-        return not (recorder.random or recorder.generators or recorder.mutated or self.host.draws)
+        if recorder.random or recorder.generators or recorder.mutated or self.host.draws:
+            return False
+        return all(map(has_no_effect, recorder.kept))
 
     def made(self, module: Any, originals: list[Any], examples: list[Any], mode: Any, stops: bool) -> Any:
         """What the backend makes of the graph, or made of the same one before."""
