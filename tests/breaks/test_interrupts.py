@@ -257,6 +257,7 @@ def test_in_captured_code() -> None:
 
     seen = threading.Thread(target=send, daemon=True)
     seen.start()
+    gc.collect()  # not meanwhile: what dies may have callbacks, which lose the interruption
     watch = watching("f", inside.set)
     sys.setprofile(watch)
     try:
@@ -384,3 +385,29 @@ def test_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
         assert log == [1]
         log.clear()
         number += 1 + number // 10
+
+
+def test_entries_die_without_python_code() -> None:
+    """An interruption that came in a callback of a dying object would be lost."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        stator.graph_break()
+        return y * 2
+
+    compiled = stator.compile(f, backend="eager")
+    compiled(torch.ones(2))
+    gc.collect()
+    calls: list[str] = []
+
+    def watch(frame: Any, event: str, argument: Any) -> None:
+        if event == "call":
+            calls.append(f"{frame.f_code.co_filename}:{frame.f_code.co_qualname}")
+
+    sys.setprofile(watch)
+    try:
+        del compiled
+        gc.collect()
+    finally:
+        sys.setprofile(None)
+    assert calls == [], calls

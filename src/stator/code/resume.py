@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from types import CodeType
 from typing import Any, NamedTuple
@@ -42,8 +41,7 @@ _CELL_OPS = frozenset({"MAKE_CELL", "LOAD_CLOSURE", "LOAD_DEREF", "STORE_DEREF",
 _FLAGS = 0x04 | 0x08  # *args, **kwargs
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """What of a frame travels, and where to."""
 
     slots: tuple[int, ...]  # fast, cell and other slots that are bound; free variables come with the function

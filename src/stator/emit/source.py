@@ -5,13 +5,13 @@ from __future__ import annotations
 import builtins
 import dis
 import itertools
-import linecache
 import operator
 import re
 import types
-import weakref
 from collections.abc import Sequence
 from typing import Any
+
+from stator.code import lines
 
 DEEPEST_NESTING = 16
 _numbers = itertools.count(1)
@@ -154,8 +154,7 @@ def compile_function(
     exec(compile(source, filename, "exec", dont_inherit=True), namespace)
     function = namespace.pop(name)
     function.__stator_source__ = source
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    weakref.finalize(function, linecache.cache.pop, filename, None).atexit = False
+    lines.show(function, filename, source)
     return function
 
 

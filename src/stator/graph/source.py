@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import linecache
 import math
 import operator
-import weakref
 from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
 
 from torch import fx
 
+from stator.code import lines
 from stator.graph.restore import Restore
 
 _BINARY: dict[Any, str] = {
@@ -244,6 +243,5 @@ def compile_source(graph: fx.Graph) -> FunctionType:
     filename = f"<stator graph {next(_numbers)}>"
     exec(compile(text, filename, "exec"), source.globals)
     function: FunctionType = source.globals.pop("graph")
-    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-    weakref.finalize(function, linecache.cache.pop, filename, None).atexit = False
+    lines.show(function, filename, text)
     return function

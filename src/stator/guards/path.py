@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
-from weakref import WeakValueDictionary
 
 from stator import _entry
 from stator._entry import OPCODES
 from stator.guards.constant import PLAIN, is_comparable, is_plain
 from stator.guards.mortal import GONE, alive, held
+from stator.weak_values import WeakValues
 
 IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 
@@ -351,8 +351,8 @@ def describe_object(value: Any) -> str:
     return f"<{type(value).__qualname__}>"
 
 
-_ARGS: WeakValueDictionary[int, Path] = WeakValueDictionary()
-_CONSTS: WeakValueDictionary[int, Path] = WeakValueDictionary()
+_ARGS: WeakValues[int, Path] = WeakValues()
+_CONSTS: WeakValues[int, Path] = WeakValues()
 
 
 def is_length(path: Path) -> bool:

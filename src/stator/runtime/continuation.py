@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
 
 from stator import _frames
 from stator._frames import UNBOUND
@@ -22,6 +21,7 @@ from stator.errors import InternalError, Location
 from stator.eval.machine import Place, Snapshot, code_info
 from stator.runtime.libraries import is_left_whole
 from stator.runtime.naming import carried_names
+from stator.weak_values import WeakValues
 
 
 class Origin(NamedTuple):
@@ -35,7 +35,7 @@ class Origin(NamedTuple):
     finish: str | None = None  # what is done with the result of that call
 
 
-_made: WeakValueDictionary[tuple[Any, ...], CodeType] = WeakValueDictionary()  # one code object per place
+_made: WeakValues[tuple[Any, ...], CodeType] = WeakValues()  # one code object per place
 _origins: dict[int, Origin] = {}  # by address
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -32,6 +32,7 @@ from stator.tensors.spent import settle
 from stator.tensors.subclasses import PLAIN, plain_copy, without_functions
 from stator.tensors.traced import TracedTensor
 from stator.tensors.undoing import MOST_SAVED
+from stator.weak_values import WeakValues
 
 IN_ORDER = ("eager", "aot_eager")  # backends that write to inputs when the program does, or at the end
 
@@ -44,7 +45,7 @@ class GraphMaker:
         self.options = options
         self.name = name
         self.backend = options.backend
-        self.graphs: MutableMapping[Any, SharedGraph] | None = None  # compiled ones that may serve again
+        self.graphs: WeakValues[Any, SharedGraph] | None = None  # compiled ones that may serve again
         self.shared: SharedGraph | None = None  # what the function runs, if others may run it too
         self.behind_break = False  # the graph goes on after a break, or is that of a frame below one
         self.behind_one = False  # the only break so far

@@ -15,7 +15,6 @@ from dataclasses import replace
 from functools import partial
 from types import CodeType, FrameType
 from typing import Any
-from weakref import WeakValueDictionary
 
 from stator import _entry, _frames
 from stator.code import resume
@@ -40,6 +39,7 @@ from stator.runtime.optimizers import PLAINLY
 from stator.runtime.tail import GoingOn
 from stator.runtime.unrolling import Loops
 from stator.tensors.signals import OpFailed
+from stator.weak_values import WeakValues
 
 MOST_CAPTURES = 32  # times the recompile limit, counting entries that were dropped since
 MOST_IDLE = 10_000  # guards of entries without an operation on tensors
@@ -51,7 +51,7 @@ LAST_ENTRIES = 2  # that do without the checks that failed most
 MOST_WAYS = 4  # entries that pass a call on to other ones, one after the other
 MOST_LATELY = 8  # graphs of entries that were dropped: the next ones, there or behind a break, may need them again
 _log = logging.getLogger(__name__)
-SESSIONS: WeakValueDictionary[int, Session] = WeakValueDictionary()  # by address
+SESSIONS: WeakValues[int, Session] = WeakValues()  # by address
 _entry.set_step_runner(_frames.below)
 _entry.set_own_frames(OWN_FILES, StatorError)
 
@@ -63,9 +63,8 @@ def make_compiled(function: Callable[..., Any], options: Options) -> Any:
 
 def reset() -> None:
     """Forget everything that was compiled."""
-    for known in SESSIONS.valuerefs():  # other threads make sessions meanwhile
-        if (session := known()) is not None:
-            session.reset()
+    for session in SESSIONS:
+        session.reset()
 
 
 def warn(text: str) -> None:
@@ -493,8 +492,8 @@ class Session(Cache):
         self.options = options
         self.lock = threading.RLock()
         self.busy = False  # somebody captures; only a hint, as interruptions may leave it as it is
-        self.continuations: WeakValueDictionary[tuple[Any, ...], ResumedCache] = WeakValueDictionary()
-        self.graphs: WeakValueDictionary[Any, SharedGraph] = WeakValueDictionary()  # by what tells them from others
+        self.continuations: WeakValues[tuple[Any, ...], ResumedCache] = WeakValues()
+        self.graphs: WeakValues[Any, SharedGraph] = WeakValues()  # by what tells them from others
         self.lately: deque[SharedGraph] = deque(maxlen=MOST_LATELY)
         self.loops = Loops()
         self.below = Below(self.frames_of)

@@ -16,7 +16,7 @@ def throw(continuation: Continuation, error: BaseException, values: tuple[Any, .
     start = continuation.start
     if start is None:
         return continuation.run(*values)
-    layout = replace(start.layout, calls=True)
+    layout = start.layout._replace(calls=True)
     innermost = continuation.pieces[-1]
     code = resumed_code(start.code, start.unit, layout, start.thrown_at, "CALL")  # which never returns
     thrown = replace(innermost, code=code, constant=None)
