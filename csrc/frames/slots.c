@@ -1,4 +1,4 @@
-/* Door slots: native attribute access on outside objects, new classes and finalizers come to stator while a span is open.
+/* Door slots: native attribute access on outside objects and finalizers come to stator while a span is open.
    The replaced slot functions behave as the originals whenever no span is open on the thread. */
 #include "frames.h"
 
@@ -6,7 +6,6 @@ static PyObject *read_callback, *write_callback; /* strong; set once by the pack
 static getattrofunc getattr_hook_slot;           /* CPython's slot for classes with __getattr__ */
 static PyObject *getattr_name;
 static getattrofunc module_read;
-static newfunc type_new;
 
 /* Run a callback of stator's from inside native code: (obj, name[, value]) -> value. */
 PyObject *stator_ask(PyObject *callback, PyObject *obj, PyObject *name, PyObject *value) {
@@ -44,17 +43,15 @@ PyObject *stator_ask(PyObject *callback, PyObject *obj, PyObject *name, PyObject
 
 int stator_asked(void) { return stator_thread.armed && read_callback && stator_thread.top && !stator_thread.abandoned; }
 
-static PyObject *read_generic(PyObject *obj, PyObject *name) {
-    return stator_asked() ? stator_ask(read_callback, obj, name, NULL) : PyObject_GenericGetAttr(obj, name);
+PyObject *stator_read(PyObject *obj, PyObject *name, getattrofunc original) {
+    return stator_asked() ? stator_ask(read_callback, obj, name, NULL) : original(obj, name);
 }
 
-static PyObject *read_with_hook(PyObject *obj, PyObject *name) {
-    return stator_asked() ? stator_ask(read_callback, obj, name, NULL) : getattr_hook_slot(obj, name);
-}
+static PyObject *read_generic(PyObject *obj, PyObject *name) { return stator_read(obj, name, PyObject_GenericGetAttr); }
 
-static PyObject *read_module(PyObject *obj, PyObject *name) {
-    return stator_asked() ? stator_ask(read_callback, obj, name, NULL) : module_read(obj, name);
-}
+static PyObject *read_with_hook(PyObject *obj, PyObject *name) { return stator_read(obj, name, getattr_hook_slot); }
+
+static PyObject *read_module(PyObject *obj, PyObject *name) { return stator_read(obj, name, module_read); }
 
 static int write_generic(PyObject *obj, PyObject *name, PyObject *value) {
     if (!stator_asked()) {
@@ -78,7 +75,7 @@ static PyObject *original_getattr(PyObject *module, PyObject *const *args, Py_ss
     if (read == read_with_hook) {
         return getattr_hook_slot(args[0], args[1]);
     }
-    return read == read_module ? module_read(args[0], args[1]) : PyObject_GetAttr(args[0], args[1]);
+    return (read == read_module ? module_read : stator_class_read(read))(args[0], args[1]);
 }
 
 static PyObject *original_setattr(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
@@ -171,86 +168,6 @@ static int wrappers_ready(void) {
         return -1;
     }
     return 0;
-}
-
-/* Classes made while a span is open are inside: true if this one is known as such now. */
-static int note_class(PyObject *cls) {
-    if (!stator_thread.armed || !stator_thread.inside_types) {
-        return 1;
-    }
-    PyObject *key = PyLong_FromVoidPtr(cls);
-    int noted = key && PyDict_SetItem(stator_thread.inside_types, key, cls) == 0;
-    Py_XDECREF(key);
-    return noted;
-}
-
-/* The metaclass's tp_alloc for one class: noted before __set_name__ and __init_subclass__ meet it. */
-static PyObject *alloc_noted(PyTypeObject *meta, Py_ssize_t items) {
-    meta->tp_alloc = PyType_GenericAlloc;
-    PyObject *cls = PyType_GenericAlloc(meta, items);
-    if (cls && !note_class(cls)) {
-        PyErr_Clear();
-    }
-    return cls;
-}
-
-static PyTypeObject *metaclass_of_new(PyTypeObject *meta, PyObject *args) {
-    PyObject *bases = PyTuple_GET_SIZE(args) == 3 ? PyTuple_GET_ITEM(args, 1) : NULL;
-    if (!stator_thread.armed || !bases || !PyTuple_CheckExact(bases)) {
-        return NULL;
-    }
-    PyTypeObject *winner = _PyType_CalculateMetaclass(meta, bases);
-    if (!winner) {
-        PyErr_Clear();
-        return NULL;
-    }
-    int plain = winner == meta || winner->tp_new == type_new || winner->tp_new == PyType_Type.tp_new;
-    return plain && winner->tp_alloc == PyType_GenericAlloc ? winner : NULL;
-}
-
-static PyObject *type_new_noted(PyTypeObject *meta, PyObject *args, PyObject *kwargs) {
-    PyTypeObject *winner = metaclass_of_new(meta, args);
-    if (winner) {
-        winner->tp_alloc = alloc_noted;
-    }
-    PyObject *cls = type_new(meta, args, kwargs);
-    if (winner && winner->tp_alloc == alloc_noted) { /* failed early */
-        winner->tp_alloc = PyType_GenericAlloc;
-    }
-    if (cls && stator_thread.armed && stator_thread.inside_types) {
-        stator_watch_finalizer((PyTypeObject *)cls);
-    }
-    if (cls && !note_class(cls)) {
-        Py_CLEAR(cls);
-    }
-    return cls;
-}
-
-static int noting; /* captures of all threads that want new classes noted; guarded by the GIL */
-
-/* Give a metaclass and all of its subclasses the same tp_new: type.__new__ insists that they have the same. */
-static int swap_type_new(PyTypeObject *meta, newfunc old, newfunc new) {
-    if (meta->tp_new == old) {
-        meta->tp_new = new;
-    }
-    PyObject *derived = PyObject_CallMethod((PyObject *)&PyType_Type, "__subclasses__", "O", meta);
-    for (Py_ssize_t i = 0; derived && i < PyList_GET_SIZE(derived); i++) {
-        if (swap_type_new((PyTypeObject *)PyList_GET_ITEM(derived, i), old, new) < 0) {
-            Py_CLEAR(derived);
-        }
-    }
-    Py_XDECREF(derived);
-    return derived ? 0 : -1;
-}
-
-/* From now on (1), or no longer (-1), classes made inside a span are noted as inside. 0, or -1 with an error set. */
-int stator_note_classes(int change) {
-    int before = noting;
-    noting += change;
-    if (before == 0 && noting == 1) {
-        return swap_type_new(&PyType_Type, type_new, type_new_noted);
-    }
-    return noting == 0 ? swap_type_new(&PyType_Type, type_new_noted, type_new) : 0;
 }
 
 /* watch_type(cls): route native attribute access on its instances through stator while a span is open. */
@@ -354,6 +271,5 @@ int stator_slots_ready(PyObject *module) {
     Py_DECREF(sample);
     module_read = PyModule_Type.tp_getattro;
     PyModule_Type.tp_getattro = read_module;
-    type_new = PyType_Type.tp_new;
     return PyModule_AddFunctions(module, stator_slots_methods);
 }

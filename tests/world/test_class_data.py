@@ -106,3 +106,60 @@ def test_what_c_code_reads_is_guarded_by_the_class():
     for i in range(5):
         Base.count = i
         assert compiled(torch.zeros(1)).item() == i
+
+
+class Forwarding(type):
+    """Answers for its classes itself."""
+
+    def __getattribute__(cls, name):
+        return 3 if name == "odd" else super().__getattribute__(name)
+
+    def __getattr__(cls, name):
+        if name == "hidden":
+            return 11
+        raise AttributeError(f"no {name}")
+
+
+class Hooked(type):
+    def __getattr__(cls, name):
+        if name == "hidden":
+            return 11
+        raise AttributeError(f"no {name}")
+
+
+def failing(cls, name):
+    try:
+        return type.__getattribute__(cls, name)
+    except AttributeError as error:
+        return str(error)
+
+
+READS = {
+    "attrgetter": lambda cls: operator.attrgetter("count")(cls),
+    "mapped": lambda cls: list(map(operator.attrgetter("count"), (cls, cls()))),
+    "format": lambda cls: "{0.count} {1.count}".format(cls, cls()),
+    "type's own": lambda cls: (type.__getattribute__(cls, "count"), failing(cls, "absent")),
+    "read": lambda cls: (cls.count, getattr(cls, "odd", 0), getattr(cls, "hidden", 0), cls.__name__, cls.__doc__),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+@pytest.mark.parametrize("meta", [type, Forwarding, Hooked])
+def test_c_code_sees_what_the_program_wrote(meta, read):
+    def world():
+        cls = meta("Counting", (), {"count": 0, "__doc__": "counts"})
+
+        def program(x):
+            before = read(cls)
+            cls.count += 1
+            return x + cls.count, before, read(cls)
+
+        return program, cls
+
+    (program, cls), (same, twin) = world(), world()
+    compiled = stator.compile(same, backend="eager")
+    for i in range(6):
+        if i == 4:
+            cls.count = twin.count = 50
+        assert repr(compiled(torch.ones(2))) == repr(program(torch.ones(2)))
+        assert cls.count == twin.count

@@ -13,6 +13,7 @@ from stator.guards.check import IS
 from stator.native.callers import call_python
 from stator.native.host import Host
 from stator.native.rows import standin
+from stator.world.attributes import CLASS_PLAIN, read_plain_class
 
 
 @standin(_abc._abc_register, _abc._reset_registry, _abc._reset_caches)
@@ -32,6 +33,17 @@ def stand_class_write(host: Host, f: Frame, function: Any, args: list[Any], kwar
     if not whole or not isinstance(cls, type) or host.is_inside_type(cls) or not _frames.is_heap_type(cls):
         return call_python(host, f, function, args, kwargs)
     return host.write_class(f, cls, args[1], args[2] if function is type.__setattr__ else UNBOUND)
+
+
+@standin(type.__getattribute__)
+def stand_class_read(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """What a metaclass's own `__getattribute__` ends in."""
+    if len(args) != 2 or kwargs or not isinstance(args[0], type) or not isinstance(args[1], str):
+        return call_python(host, f, function, args, kwargs)
+    cls, name = args
+    if name in CLASS_PLAIN or host.is_inside_type(cls) or not _frames.is_heap_type(cls):
+        return call_python(host, f, function, args, kwargs)
+    return read_plain_class(host, f, cls, name, function)
 
 
 @standin(_abc._abc_subclasscheck)

@@ -316,7 +316,9 @@ class Cache:
         otherwise = self.otherwise if self.ways < MOST_WAYS else None
         made = Capture(call, options, owner, stop, watched, self.learned, unbacked, otherwise)
         made.maker.graphs = self.session.graphs
-        made.host.classes.varying = frozenset(self.learned.class_data)
+        if self.learned.class_data:
+            made.host.classes.varying = frozenset(self.learned.class_data)
+            made.host.watch_classes()
         if not options.fullgraph:
             made.host.loops, made.host.counts_rounds = self.session.loops, bool(self.learned.lessons)
             made.host.ending, made.host.may_break = self.learned.ending, True

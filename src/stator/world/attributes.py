@@ -232,6 +232,12 @@ def read_class(world: World, f: Frame, cls: Any, name: str) -> Any:
         and _frames.type_lookup(meta, "__getattribute__") is not type.__getattribute__
     ):
         return native(f, RAW_READ, cls, name)
+    return read_plain_class(world, f, cls, name)
+
+
+def read_plain_class(world: World, f: Frame, cls: Any, name: str, read: Any = RAW_READ) -> Any:
+    """cls.name for a class made in Python, unless its metaclass has a `__getattribute__` of the program."""
+    meta = type(cls)
     overlay = world.class_overlay(cls, name)
     if overlay is not UNBOUND:
         plain = type(overlay) is Function or not _frames.descriptor_kind(type(overlay)) & 1
@@ -239,8 +245,8 @@ def read_class(world: World, f: Frame, cls: Any, name: str) -> Any:
     on_meta = _frames.type_lookup(meta, name)
     if on_meta is not UNBOUND and _frames.descriptor_kind(type(on_meta)) & 2:
         if world.is_inside_type(cls):
-            return native(f, RAW_READ, cls, name)
-        return read_class_slot(world, f, cls, name, on_meta)
+            return native(f, read, cls, name)
+        return read_class_slot(world, f, cls, name, on_meta, read)
     found = _frames.type_lookup(cls, name)
     if found is not UNBOUND:
         if type(found) is Function:
@@ -249,10 +255,10 @@ def read_class(world: World, f: Frame, cls: Any, name: str) -> Any:
         if _frames.descriptor_kind(type(found)) & 1:
             return native(f, _frames.descr_get, found, None, cls)
         return found
-    return native(f, RAW_READ, cls, name)
+    return native(f, read, cls, name)
 
 
-def read_class_slot(world: World, f: Frame, cls: Any, name: str, descriptor: Any) -> Any:
+def read_class_slot(world: World, f: Frame, cls: Any, name: str, descriptor: Any, read: Any) -> Any:
     """A metaclass data descriptor on an outside class."""
     if name == "__dict__":
         return world.class_namespace(cls)
@@ -260,7 +266,7 @@ def read_class_slot(world: World, f: Frame, cls: Any, name: str, descriptor: Any
         return world.call(f, descriptor.fget, [cls], None)
     if type(descriptor) in C_DATA:
         before = len(_frames.class_dict(cls))
-        value = native(f, RAW_READ, cls, name)
+        value = native(f, read, cls, name)
         if len(_frames.class_dict(cls)) != before:  # `__annotations__` is made when it is first read
             world.refresh_types(cls)
         return world.enter(value, world.path_of(cls).get(name))

@@ -57,6 +57,7 @@ class World:
         self.touched: dict[int, Record] = {}  # outside instances written to, in first-write order
         self.shadow_fields: dict[int, tuple[Any, dict[Any, Any]]] = {}  # shadow -> (it, its attributes as imported)
         self.class_writes: dict[tuple[int, str], list[Any]] = {}
+        self.watches_classes = False
         self.caller_handles: Any = None  # the exception being handled where the compiled function was called
         self.carried: tuple[Any, ...] = ()  # what came over the break behind which the capture starts
         self.lazy = False  # whether values may be Lazy
@@ -301,12 +302,20 @@ class World:
         """The capture is over: classes get their own slots back, and nothing of the program is held any longer."""
         while self.watched:
             _frames.unwatch_type(self.watched.pop())
+        if self.watches_classes:
+            _frames.watch_classes(False)
         if self.audit is not None:
             self.audit.existed = None  # holds everything, itself included
         self.inside_types.clear()  # C holds this very dict
         for record in self.records.values():
             record.hollow = None  # which knows its record
         self.__dict__.clear()
+
+    def watch_classes(self) -> None:
+        """From now on C code, too, reads attributes of classes through the door."""
+        if not self.watches_classes:
+            self.watches_classes = True
+            _frames.watch_classes(True)
 
     def class_overlay(self, cls: type, name: str) -> Any:
         """What capture wrote to an outside class along the MRO."""
@@ -338,6 +347,7 @@ class World:
         if known is None and before is not UNBOUND and not _frames.descriptor_kind(type(before)):
             before = self.load_attr(f, cls, name)
         self.class_writes[key] = [cls, before, value]
+        self.watch_classes()
 
     def refuse_class_write(self, cls: type, name: str) -> Unsupported:
         detail = f"assignment to attribute {name!r} of class {cls.__qualname__}"
