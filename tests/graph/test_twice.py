@@ -100,3 +100,43 @@ def test_an_input_that_was_written_to(compiled):
     y.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         torch.autograd.grad(made.sum(), x, create_graph=True)
+
+
+@pytest.mark.parametrize("forward", [False, True])
+@pytest.mark.parametrize("backward", [False, True])
+def test_autocast_is_as_it_was(forward, backward):
+    def step(model):
+        x = torch.randn(4, 6, requires_grad=True)
+        with torch.autocast("cpu", torch.bfloat16, enabled=forward):
+            made = model(x)
+        with torch.autocast("cpu", torch.bfloat16, enabled=backward):
+            (slope,) = torch.autograd.grad(made.sum(), x, create_graph=True)
+        slope.square().sum().backward()
+        return [made.detach(), slope.detach(), x.grad]
+
+    both(step, nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1)))
+
+
+def test_effects_are_not_repeated():
+    """Rather no second gradient than numbers that are drawn again, or functions of the program called again."""
+    calls = []
+
+    @torch.compiler.allow_in_graph
+    def told(x):
+        calls.append(1)
+        return x * 2
+
+    def drawing(x):
+        return torch.dropout(x * x, 0.5, True)
+
+    def telling(x):
+        return told(x * x)
+
+    for program in (drawing, telling):
+        x = torch.ones(3, requires_grad=True)
+        made = stator.compile(program, backend="aot_eager")(x)
+        before = torch.get_rng_state(), len(calls)
+        with pytest.raises(RuntimeError, match="does not currently support double backward"):
+            torch.autograd.grad(torch.autograd.grad(made.sum(), x, create_graph=True)[0].sum(), x)
+        assert torch.equal(before[0], torch.get_rng_state())
+        assert before[1] == len(calls)

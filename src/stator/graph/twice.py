@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import torch
 
 from stator.graph.undefined import Nodes
+from stator.tensors.modes import Rows, autocast_rows
 
+ANY_AUTOCAST = torch._C._is_any_autocast_enabled
 VERSION = operator.attrgetter("_version")
 WRITTEN = (
     "one of the variables needed for gradient computation has been modified by an inplace operation: "
@@ -30,23 +33,35 @@ class Again:
         self.tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
         self.versions = list(map(VERSION, self.tensors))
         self.places = places
+        self.autocast = autocast_rows() if ANY_AUTOCAST() else ()
 
     def __call__(self, inner: Sequence[Any], outer: Sequence[Any]) -> tuple[Any, ...] | None:
         given = {i: gradient for i, gradient in enumerate(outer) if gradient is not None}
         if not torch.is_grad_enabled() or not given or not given.keys() <= self.places.keys():
             return None
-        if torch._C._is_any_autocast_enabled():  # it was not when the graph ran
-            return None
         for tensor, then in zip(self.tensors, self.versions, strict=True):
             if tensor._version != then:
                 raise RuntimeError(WRITTEN.format(now=tensor._version, then=then))
-        outputs = self.recorded(*self.args)
+        with autocast_as(self.autocast):
+            outputs = self.recorded(*self.args)
         wanted = [tensor for tensor, gradient in zip(self.tensors, inner, strict=True) if gradient is not None]
         made = torch.autograd.grad(
             [outputs[self.places[i]] for i in given], wanted, list(given.values()), create_graph=True, allow_unused=True
         )
         found = iter(made)
         return tuple(None if gradient is None else next(found) for gradient in inner)
+
+
+def autocast_as(rows: Rows) -> ExitStack:
+    """Autocast as it was when these were read, whatever is on now."""
+    stack = ExitStack()
+    if rows or ANY_AUTOCAST():
+        for device, enabled, dtype in rows or autocast_rows():
+            if rows and enabled:
+                stack.enter_context(torch.autocast(device, dtype))
+            elif torch.is_autocast_enabled(device):
+                stack.enter_context(torch.autocast(device, enabled=False))
+    return stack
 
 
 def differentiable(
