@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from functools import partial
 from typing import Any
 
+import pytest
 import torch
 
 import stator
@@ -156,3 +158,55 @@ def test_keywords_of_an_outside_partial() -> None:
     for scale in (3.0, 4.0):
         product, keywords = compiled(torch.ones(1))
         assert product == scale and keywords is part.keywords and keywords == {"other": scale}
+
+
+def test_copies_of_objects_that_are_others_on_every_call() -> None:
+    def program(x, holder):
+        copied, pair = copy.deepcopy(holder), copy.deepcopy([holder, holder])
+        return x + copied.n, copied.me is copied, copied.items is holder.items, pair[0] is pair[1], pair[0].n
+
+    compiled = stator.compile(program, backend="eager")
+    for n in range(5):
+        holder = Holder(n=n, items=[n])
+        holder.me = holder
+        assert compiled(torch.ones(1), holder) == (torch.ones(1) + n, True, False, True, n)
+    assert stator.stats()["recompiles"] == 1
+    assert stator.stats()["graph_breaks"] == 0
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_the_memo_of_copies_has_the_addresses_of_this_call(known: bool) -> None:
+    def program(x, holder, items):
+        memo = {id(holder): "known"} if known else {}
+        first, second = {}, copy.deepcopy(items, memo)
+        copied = copy.deepcopy([holder, second], memo)
+        copy.deepcopy(items, first)
+        return x + 1, copied[0] if known else copied[0].n, memo, list(first)
+
+    compiled = stator.compile(program, backend="eager")
+    kept = []
+    for n in range(5):
+        holder, items = Holder(n=n), [n]
+        kept += [holder, items]
+        _, copied, memo, first = compiled(torch.ones(1), holder, items)
+        assert first[0] == id(items)
+        assert copied == ("known" if known else n)
+        assert id(items) in memo
+        assert id(holder) in memo
+
+
+def test_a_memo_from_outside() -> None:
+    memo: dict[int, Any] = {}
+
+    def program(x, items):
+        return x + len(copy.deepcopy(items, memo))
+
+    compiled = stator.compile(program, backend="eager")
+    kept = []
+    for n in range(4):
+        items = list(range(n))
+        kept.append(items)
+        assert compiled(torch.ones(1), items).item() == n + 1
+        assert id(items) in memo
+    memo[id(kept[0])] = [0] * 7
+    assert compiled(torch.ones(1), kept[0]).item() == 8

@@ -56,6 +56,7 @@ class Host(ImportingWorld):
         self.locks_break = False  # taking a lock is a break
         self.addresses: set[int] = set()  # of objects that it made, which it asked for
         self.noted_addresses: set[int] = set()  # likewise, by code that only wants to know objects again
+        self.addresses_outside: dict[int, Any] = {}  # paths of objects from outside whose address such code asked for
         self.hashes_vary = False  # it hashed a tuple of objects that are hashed by address
         self.addresses_break = False  # asking for one is a break
         self.watched_functions: list[Any] = []

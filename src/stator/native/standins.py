@@ -358,14 +358,17 @@ def address(host: Host, f: Frame, obj: Any, function: Any) -> int:
     Objects that the program made lie elsewhere when the entry function runs: such a number must not come out.
     """
     record = host.records.get(id(obj))
-    kept = f.globals.get("__name__", "").partition(".")[0] in KEEPS_ADDRESSES
+    module = f.globals.get("__name__", "")
+    kept = module.partition(".")[0] in KEEPS_ADDRESSES and not looks_up(host, f)
     if record is None:
-        if type(obj) not in CONSTANT_TYPES and (not kept or f.globals.get("__name__") in ("copy", "reprlib")):
+        if type(obj) not in CONSTANT_TYPES and (not kept or module in INSTANCES_TOO):
             if host.addresses_break:
                 raise host.refuse("cannot-rebuild", "the address of an object that the program made", type="int")
             (host.noted_addresses if kept else host.addresses).add(id(obj))
         return id(obj)
-    if record.inner is record.obj or not kept:
+    if kept and not host.addresses_break and (record.inner is not record.obj or module in INSTANCES_TOO):
+        host.addresses_outside[id(record.obj)] = record.path
+    else:
         if (record.path, "identity", 0) in host.varying:
             kind = type(record.obj).__name__
             detail = f"the address of a {kind} that is another one on every call"
@@ -384,8 +387,15 @@ class Address:
     """Stands among types of which no object may be made before a break for addresses of such objects."""
 
 
-# Modules that ask for addresses of containers and tensors only to know them again.
+# Modules that ask for addresses of containers and tensors only to know them again, and those that do of instances.
 KEEPS_ADDRESSES = frozenset({"copy", "reprlib", "torch"})
+INSTANCES_TOO = frozenset({"copy", "reprlib"})
+
+
+def looks_up(host: Host, f: Frame) -> bool:
+    """Whether `deepcopy` looks for addresses in a dict from outside."""
+    slots = f.info.slots
+    return "memo" in slots and id(f.locals[slots.index("memo")]) in host.records
 
 
 @method_standin(type, "__subclasses__")

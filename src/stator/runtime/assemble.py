@@ -107,6 +107,10 @@ class Assembly:
             return self.output(id(obj), obj) if obj._stands_for in PLAIN else None
         if type(obj) is int and (obj in self.host.addresses or obj in self.host.noted_addresses):
             raise CannotRebuild(obj, "the object at this address will lie elsewhere")
+        if type(obj) is int and obj in self.host.addresses_outside:
+            if self.is_given(obj):
+                raise CannotRebuild(obj, "it is a number of the program, or an address")
+            return f"id({self.load(self.host.addresses_outside[obj])})"
         if type(obj) is Bare:
             return self.output(id(obj.traced), obj.traced)
         if type(obj) is TracedInt or type(obj) is TracedBool:
@@ -125,6 +129,10 @@ class Assembly:
         if type(obj) is dict and id(obj) in self.fields:
             return self.load(self.fields[id(obj)])
         return None
+
+    def is_given(self, number: int) -> bool:
+        """Whether a value that the program was given is this number."""
+        return any(check is EQ and key == number for _, check, key, _ in self.host.guards.rows())
 
     @functools.cached_property
     def fields(self) -> dict[int, Any]:
