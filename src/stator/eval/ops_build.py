@@ -93,6 +93,18 @@ micro("MATCH_MAPPING", lambda n: 1, lambda n: 2)
 micro("MATCH_SEQUENCE", lambda n: 1, lambda n: 2)
 micro("MATCH_KEYS", lambda n: 2, lambda n: 3)
 micro("MATCH_CLASS", lambda n: 3, lambda n: 1)
+_match_class = OPCODES["MATCH_CLASS"]
+
+
+@op("MATCH_CLASS")
+def match_class(f: Frame, n: int) -> Any:
+    """It takes attributes of the subject, and does nothing with them."""
+    world = f.world
+    before, world.asker_keeps = world.asker_keeps, True
+    try:
+        return _match_class(f, n)
+    finally:
+        world.asker_keeps = before
 
 
 @op("FORMAT_VALUE")

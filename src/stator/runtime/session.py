@@ -322,8 +322,8 @@ class Cache:
         if not options.fullgraph:
             made.host.loops, made.host.counts_rounds = self.session.loops, bool(self.learned.lessons)
             made.host.ending, made.host.may_break = self.learned.ending, True
-            if self.learned.light:
-                symbolic_host.start(made.host)
+        if self.learned.lessons or (self.learned.light and not options.fullgraph):
+            symbolic_host.start(made.host)  # C code may be what reads the first symbol
         return made
 
     def otherwise(self, lesson: Any = None) -> Any:

@@ -62,7 +62,7 @@ def same(host: Any, left: Any, right: Any) -> Any:
 
 def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """A call: C code is given numbers, unless it only moves its arguments or works through their operators."""
-    given = args
+    given, kept = args, False
     if not runs_python(function):
         row = row_of(function)
         answer = NotImplemented if row is None or kwargs else row(host, f, args)
@@ -72,13 +72,17 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
         kwargs = kwargs and {name: without_text(arg) for name, arg in kwargs.items()}
         if type(function) is types.BuiltinFunctionType and function in SURFACE and not kwargs:
             args = [arg.decay() if type(arg) in STANDS_FOR else arg for arg in args]
-        elif not keeps(host, function):
+        elif not (kept := keeps(host, function)):
             seen: dict[int, Any] = {}
             args = [decayed(host, arg, seen) for arg in args]
             kwargs = {name: decayed(host, arg, seen) for name, arg in kwargs.items()} if kwargs else kwargs
-    if not host.counts_rounds:
-        return Host.call(host, f, function, args, kwargs)
-    before, made = unrolling.stamp(host), Host.call(host, f, function, args, kwargs)
+    asker, host.asker_keeps = host.asker_keeps, kept
+    try:
+        if not host.counts_rounds:
+            return Host.call(host, f, function, args, kwargs)
+        before, made = unrolling.stamp(host), Host.call(host, f, function, args, kwargs)
+    finally:
+        host.asker_keeps = asker
     unrolling.note(host, f, function, given, made, before)
     return made
 
@@ -138,7 +142,8 @@ def decay_items(host: Any, items: dict[Any, Any], seen: dict[int, Any]) -> None:
 ATOMS = frozenset({int, str, float, bool, bytes, complex, type(None), TracedTensor, types.FunctionType})
 KEEPING_TYPES = frozenset(
     {list, tuple, dict, set, frozenset, zip, map, filter, enumerate, reversed, slice, property, type, super, object}
-    | {torch.Size, bool}
+    | {torch.Size, bool, types.SimpleNamespace}
+    | {collections.OrderedDict, collections.defaultdict, collections.deque}
     | {member for member in vars(itertools).values() if isinstance(member, type)}
 )
 KEEPING_OWNERS = frozenset(
@@ -149,6 +154,7 @@ KEEPING = frozenset(
     {len, max, min, sum, abs, round, sorted, any, all, iter, next, id, callable, divmod, pow}
     | {math.prod, math.floor, math.ceil}
 )
+KEEPING_CALLABLES = frozenset({functools.partial, operator.attrgetter, operator.itemgetter, operator.methodcaller})
 SURFACE = frozenset({len, isinstance})  # what is in their arguments is none of their business
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 KEEPING_MODULES = frozenset({"_operator", "_functools", "itertools", "_collections", "_bisect", "_heapq"})
@@ -159,7 +165,7 @@ def keeps(host: Any, function: Any) -> bool:
     kind = type(function)
     if isinstance(function, type):
         return function in KEEPING_TYPES or function.__module__.startswith("torch")
-    if kind is functools.partial:
+    if kind in KEEPING_CALLABLES:
         return True
     if kind is types.MethodWrapperType:
         return function.__objclass__ in KEEPING_OWNERS or function.__name__ in OVERRIDES
@@ -194,7 +200,8 @@ def without_text(value: Any) -> Any:
 
 def home_of(owner: Any, function: Any) -> type | None:
     """The class that a bound method of C belongs to."""
-    return next((base for base in type(owner).__mro__ if function.__name__ in vars(base)), None)
+    name = function.__name__
+    return next((base for base in type(owner).__mro__ if type(vars(base).get(name)) in DESCRIPTORS), None)
 
 
 def int_of(host: Any, f: Frame, args: list[Any]) -> Any:

@@ -313,7 +313,7 @@ class TensorHost(Host):
         return self.symbolic_numbers[path]
 
     def for_native(self, value: Any) -> Any:
-        return value if not self.has_symbols() else symbolic_host.decayed(self, value, {})
+        return value if self.asker_keeps or not self.has_symbols() else symbolic_host.decayed(self, value, {})
 
     def check_arguments(self, function: Any, args: list[Any]) -> None:
         """C code that looks into memory would find none in an array of the graph."""
