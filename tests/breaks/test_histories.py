@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.autograd import grad
 
 import stator
 
@@ -33,6 +34,35 @@ def with_respect_to(x: Any) -> Any:
     return torch.autograd.grad(y, h)
 
 
+def by_another_name(x: Any) -> Any:
+    h = x * 2
+    y = (h * h).sum()
+    stator.graph_break()
+    return grad(y, h)
+
+
+def gradient(y: Any, h: Any) -> Any:
+    return torch.autograd.grad(y, h)
+
+
+def by_a_function(x: Any) -> Any:
+    h = x * 2
+    y = (h * h).sum()
+    stator.graph_break()
+    return gradient(y, h)
+
+
+class ByAMethod:
+    def gradient(self, y: Any, h: Any) -> Any:
+        return gradient(y, h)
+
+    def __call__(self, x: Any) -> Any:
+        h = x * 2
+        y = (h * h).sum()
+        stator.graph_break()
+        return self.gradient(y, h)
+
+
 def penalty(x: Any) -> Any:
     y = (x * x * x).sum()
     stator.graph_break()
@@ -51,7 +81,10 @@ def tangents(x: Any) -> Any:
     return torch.autograd.functional.jvp(lambda a: broken(a) * a, x.detach(), torch.ones(3))
 
 
-@pytest.mark.parametrize("program", [hooked, with_respect_to, penalty, second_order, tangents])
+PROGRAMS = [hooked, with_respect_to, by_another_name, by_a_function, ByAMethod(), penalty, second_order, tangents]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_traced(program: Any) -> None:
     compiled = stator.compile(program, backend="aot_eager")
     for _ in range(2):
@@ -59,21 +92,48 @@ def test_traced(program: Any) -> None:
         torch.testing.assert_close(compiled(torch.ones(3, requires_grad=True)), expected)
 
 
-def test_training_is_traced() -> None:
-    """Where nobody asks for a history, the graph before a break is one for the backend."""
+def plain(x: Any) -> Any:
+    h = x * 2
+    stator.graph_break()
+    return h.sum()
+
+
+def taken_before(x: Any) -> Any:
+    y = x.sin()
+    (taken,) = torch.autograd.grad(y.sum(), x, retain_graph=True)
+    stator.graph_break()
+    return (y * taken).sum()
+
+
+class Watched(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_forward_hook(lambda module, given, result: stator.graph_break())
+
+    def forward(self, x: Any) -> Any:
+        return x * 2
+
+
+watched = Watched()
+
+
+def through_a_module(x: Any) -> Any:
+    return watched(x).sum()
+
+
+@pytest.mark.parametrize("program", [plain, taken_before, through_a_module])
+def test_training_is_traced(program: Any) -> None:
+    """Where nobody asks for a history any more, the graph before a break is one for the backend."""
     graphs = []
 
     def backend(graph: Any, inputs: Any) -> Any:
         graphs.append(graph)
         return graph.forward
 
-    def program(x: Any) -> Any:
-        h = x * 2
-        stator.graph_break()
-        return h.sum()
-
-    stator.compile(program, backend=backend)(torch.ones(3, requires_grad=True)).backward()
-    assert len(graphs) == 2
+    x, same = (torch.ones(3, requires_grad=True) for _ in range(2))
+    program(same).backward()
+    stator.compile(program, backend=backend)(x).backward()
+    assert len(graphs) == 2 and torch.equal(x.grad, same.grad)
 
 
 def test_pullback_behind_a_break() -> None:

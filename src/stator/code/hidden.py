@@ -17,5 +17,10 @@ def is_module_call(code: CodeType) -> bool:
     return code.co_qualname in _MODULE_CALLS and code.co_filename == _MODULE_FILE
 
 
+def is_hooked_call(code: CodeType) -> bool:
+    """Whether this is the part of `nn.Module.__call__` that runs hooks."""
+    return code.co_qualname == "Module._call_impl.<locals>.inner" and code.co_filename == _MODULE_FILE
+
+
 def is_hidden(code: CodeType) -> bool:
     return is_module_call(code) or code.co_filename.startswith(OWN_FILES)

@@ -357,6 +357,7 @@ def address(host: Host, f: Frame, obj: Any, function: Any) -> int:
 
     Objects that the program made lie elsewhere when the entry function runs: such a number must not come out.
     """
+    host.ask_identity(obj)
     record = host.records.get(id(obj))
     module = f.globals.get("__name__", "")
     kept = module.partition(".")[0] in KEEPS_ADDRESSES and not looks_up(host, f)

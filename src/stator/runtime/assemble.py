@@ -103,6 +103,10 @@ class Assembly:
             return self.load(record.path)
         if id(obj) in self.host.hollow:  # a loop over a hollow dict that is not at its end
             self.host.settled(obj)
+        if type(obj) is TracedTensor and id(obj) in self.host.recorder.choices:
+            choice = self.host.recorder.choices[id(obj)]
+            condition, yes, no = map(self.resolve, (choice.condition, choice.yes, choice.no))
+            return f"({yes} if {condition} else {no})"
         if type(obj) is TracedTensor:
             return self.output(id(obj), obj) if obj._stands_for in PLAIN else None
         if type(obj) is int and (obj in self.host.addresses or obj in self.host.noted_addresses):

@@ -56,6 +56,7 @@ from stator.runtime import (  # noqa: F401 - rows
     autograd_function,
     caches,
     checkpointing,
+    choices,
     control_flow,
     drawing,
     extremes,
@@ -340,6 +341,9 @@ class Capture:
             if type(error.obj) is int:
                 self.unmade = {Address}
             raise unsupported("cannot-rebuild", str(error), type=type(error.obj).__name__) from error
+        if not choices.hold(host, assembly.outputs.values()):
+            self.unmade = {choices.Chosen}
+            raise unsupported("data-dependent-branch", "which tensor `max` or `min` gives makes a difference")
         if not all(map(draft.builds, self.instances)):
             raise unsupported("native-effect", "something with `__del__` that is left behind", function="its end")
         arrays.check_memory(host, assembly.outputs.values())

@@ -7,25 +7,90 @@ operations make, so there the graph runs as it is.
 
 from __future__ import annotations
 
-from types import CodeType
+import dis
+from types import CodeType, FunctionType
 from typing import Any
 
+import torch
+
+from stator import _frames
+from stator.code.decode import units
+from stator.code.hidden import is_hooked_call, is_module_call
+from stator.code.resume import jump_target
 from stator.tensors.traced import TracedTensor
+from stator.world.lazy import Lazy
 
 NAMES = frozenset({"_autograd_grad", "register_hook", "retain_grad", "grad_fn", "create_graph"})
 TAKES = frozenset({"autograd", "grad"})  # `torch.autograd.grad`
+HOOKS = frozenset(
+    {"full_backward_hooks", "non_full_backward_hooks", "backward_pre_hooks"}
+)  # of a module that is called
+MOST_CALLED = 32  # functions that are looked at
 
 
 def are_asked_for(found: Any, outputs: Any) -> bool:
     """Whether code that goes on behind a break mentions them, and some results have one."""
     if not any(type(one) is TracedTensor and one._meta.requires_grad for one in outputs):
         return False
-    return any(mentions(frame.code) for frame in found.frames)
+    called = [*(frame.code for frame in found.frames[1:]), None]
+    for frame, inner in zip(found.frames, called, strict=True):
+        if is_module_call(frame.code) and inner is not None and is_hooked_call(inner):
+            continue
+        if has_hooks(frame, found.values) if is_hooked_call(frame.code) else asks(frame, found.values):
+            return True
+    return False
 
 
-def mentions(code: CodeType) -> bool:
-    if TAKES.issubset(code.co_names) or not NAMES.isdisjoint(code.co_names) or not NAMES.isdisjoint(code.co_varnames):
+def has_hooks(frame: Any, values: list[Any]) -> bool:
+    """Whether a module that is called may have hooks for backward."""
+    held = {frame.info.slots[slot]: values[at] for slot, at in zip(frame.slots, frame.slot_values, strict=True)}
+    return any(type(held.get(name)) is not list or held[name] for name in HOOKS)
+
+
+def asks(frame: Any, values: list[Any]) -> bool:
+    """Whether the rest of a frame does, or functions that it calls by a global name or as methods of `self`."""
+    owner = values[frame.slot_values[0]] if frame.slots[:1] == (0,) else None
+    owner = type(owner.value if type(owner) is Lazy else owner)
+    todo = [(frame.code, rest_of(frame.code, frame.unit), frame.globals)]
+    seen = {frame.code}
+    while todo and len(seen) < MOST_CALLED:
+        code, start, names = todo.pop()
+        if mentions(code, start):
+            return True
+        for name in names_from(code, start):
+            for found in (names.get(name), _frames.type_lookup(owner, name)):
+                if found is torch.autograd.grad:
+                    return True
+                if type(found) is FunctionType and found.__code__ not in seen and not is_of_torch(found):
+                    seen.add(found.__code__)
+                    todo.append((found.__code__, 0, found.__globals__))
+    return False
+
+
+def is_of_torch(function: FunctionType) -> bool:
+    return str(function.__module__).partition(".")[0] == "torch"
+
+
+def rest_of(code: CodeType, unit: int) -> int:
+    """The first instruction that may still be executed: that of the outermost loop around a place, or the place."""
+    backward = [(at, jump_target(code, at)) for at, row in enumerate(units(code)) if "BACKWARD" in row[0]]
+    first = unit
+    for _ in backward:
+        first = min([first, *(target for at, target in backward if at >= first)])
+    return first
+
+
+def mentions(code: CodeType, start: int = 0) -> bool:
+    if not NAMES.isdisjoint(code.co_names) or not NAMES.isdisjoint(code.co_varnames):
+        return True
+    if TAKES.issubset(code.co_names) and TAKES.issubset(names_from(code, start)):
         return True
     if any(type(value) is tuple and "create_graph" in value for value in code.co_consts):  # names of arguments
         return True
     return any(mentions(value) for value in code.co_consts if type(value) is CodeType)
+
+
+def names_from(code: CodeType, start: int) -> set[str]:
+    """What the instructions from one on call globals and attributes."""
+    rows = dis.get_instructions(code)
+    return {row.argval for row in rows if row.offset >= 2 * start and row.opcode in dis.hasname}

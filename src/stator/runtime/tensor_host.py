@@ -31,6 +31,7 @@ from stator.native.warn import Registries
 from stator.runtime import asserting as asserting  # rows
 from stator.runtime import (
     assumptions,
+    choices,
     choosing,
     copy_warnings,
     cutting,
@@ -432,6 +433,10 @@ class TensorHost(Host):
         if type(result) not in symbolic_host.STANDS_FOR:
             return False, result
         return (True, result) if symbolic_host.is_answer(self, function, result) else (False, result.decay())
+
+    def ask_identity(self, *values: Any) -> None:
+        if self.recorder.choices:
+            choices.refuse_identity(self, *values)
 
     def chosen(self, f: Frame, value: Any) -> int | None:
         return choosing.chosen(self, f, value)

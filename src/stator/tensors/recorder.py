@@ -141,6 +141,7 @@ class Recorder:
         self.leaves: list[TracedTensor] = []  # made while capturing, and told to require grad
         self.no_leaves = False  # they are not to be made
         self.inner_grads: dict[int, tuple[TracedTensor, TracedTensor]] = {}  # such a leaf, its grad
+        self.choices: dict[int, Any] = {}  # by id: tensors of which data tells which one they are, runtime/choices.py
         self.switches = 0  # how often the program has set the grad mode
         self._left: Left | None = None  # the state that the program leaves
 
@@ -538,6 +539,7 @@ class Recorder:
         self.numbers.read.clear()
         self.leaves.clear()
         self.inner_grads.clear()
+        self.choices.clear()
 
     def survivors(self) -> list[TracedTensor]:
         """Traced tensors that are still alive somewhere."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from stator.tensors.recorder import Recorder
 
+UNTOLD = "which one of several tensors this is depends on data"
 _make_wrapper = torch.Tensor._make_wrapper_subclass
 
 
@@ -69,6 +70,8 @@ class TracedTensor(torch.Tensor):
         raise UnsupportedOp(str(func), "it reached a traced tensor past the level that is recorded")
 
     def __hash__(self) -> int:
+        if id(self) in self._recorder.choices:
+            raise UnsupportedOp("hash", UNTOLD, "data-dependent-branch")
         return self._address
 
     @property  # type: ignore[misc]

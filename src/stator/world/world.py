@@ -528,8 +528,12 @@ class World:
                 self.identities.one_constant(left)
             return True
         if right is not None:
+            self.ask_identity(left, right)
             self.identities.compared(left, right)
         return False
+
+    def ask_identity(self, *values: Any) -> None:
+        """Somebody wants to know which objects these are; overridden where that is not known."""
 
     def is_known(self, value: Any) -> bool:
         """Outside objects that are held by capture in other ways than by a record."""
