@@ -31,7 +31,7 @@ from stator.world import attributes
 from stator.world.callbacks import TWINS
 from stator.world.door import BY_ID, CONSTANT_TYPES
 from stator.world.hollow_namespaces import as_dict
-from stator.world.lazy import forced
+from stator.world.lazy import Lazy, forced
 
 
 @passes_on
@@ -323,6 +323,13 @@ def stand_id(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) 
     return call_python(host, f, function, args, kwargs)
 
 
+@standin(operator.is_, operator.is_not)
+def stand_is(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if len(args) != 2 or kwargs:
+        return call_python(host, f, function, args, kwargs)
+    return host.same(*args) ^ (function is operator.is_not)
+
+
 @standin(hash)
 def stand_hash(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if len(args) == 1 and not kwargs:
@@ -358,7 +365,7 @@ def address(host: Host, f: Frame, obj: Any, function: Any) -> int:
     Objects that the program made lie elsewhere when the entry function runs: such a number must not come out.
     """
     record = host.records.get(id(obj))
-    kept = f.globals.get("__name__", "").partition(".")[0] in KEEPS_ADDRESSES
+    kept = f.globals.get("__name__", "").partition(".")[0] in KEEPS_ADDRESSES and not has_outside_memo(host, f)
     if record is None:
         if type(obj) not in CONSTANT_TYPES and (not kept or f.globals.get("__name__") in ("copy", "reprlib")):
             if host.addresses_break:
@@ -372,6 +379,13 @@ def address(host: Host, f: Frame, obj: Any, function: Any) -> int:
             raise host.refuse("native-outside-object", detail, function=function.__name__)
         host.guards.add(record.path, IS, record.obj, host.origin())
     return id(record.obj)
+
+
+def has_outside_memo(host: Host, f: Frame) -> bool:
+    """Whether a copy has noted addresses before the capture began, and goes on to do so."""
+    slots = f.info.slots
+    memo = f.locals[slots.index("memo")] if "memo" in slots else None
+    return type(memo) is Lazy or id(memo) in host.hollow or id(memo) in host.records
 
 
 def pin_identity(host: Host, obj: Any) -> None:

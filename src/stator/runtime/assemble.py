@@ -124,7 +124,8 @@ class Assembly:
             return self.load(cell[1])
         if type(obj) is dict and id(obj) in self.fields:
             return self.load(self.fields[id(obj)])
-        return None
+        source = self.host.identities.source(obj)
+        return None if source is None else self.load(source)
 
     @functools.cached_property
     def fields(self) -> dict[int, Any]:
