@@ -31,7 +31,7 @@ from stator.world import attributes
 from stator.world.callbacks import TWINS
 from stator.world.door import BY_ID, CONSTANT_TYPES
 from stator.world.hollow_namespaces import as_dict
-from stator.world.lazy import forced
+from stator.world.lazy import Lazy, forced
 
 
 @passes_on
@@ -323,6 +323,13 @@ def stand_id(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) 
     return call_python(host, f, function, args, kwargs)
 
 
+@standin(operator.is_, operator.is_not)
+def stand_is(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if len(args) != 2 or kwargs:
+        return call_python(host, f, function, args, kwargs)
+    return host.same(*args) ^ (function is operator.is_not)
+
+
 @standin(hash)
 def stand_hash(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if len(args) == 1 and not kwargs:
@@ -360,7 +367,7 @@ def address(host: Host, f: Frame, obj: Any, function: Any) -> int:
     host.ask_identity(obj)
     record = host.records.get(id(obj))
     module = f.globals.get("__name__", "")
-    kept = module.partition(".")[0] in KEEPS_ADDRESSES and not looks_up(host, f)
+    kept = module.partition(".")[0] in KEEPS_ADDRESSES and not has_outside_memo(host, f)
     if record is None:
         if type(obj) not in CONSTANT_TYPES and (not kept or module in INSTANCES_TOO):
             if host.addresses_break:
@@ -378,6 +385,13 @@ def address(host: Host, f: Frame, obj: Any, function: Any) -> int:
     return id(record.obj)
 
 
+def has_outside_memo(host: Host, f: Frame) -> bool:
+    """Whether a copy has noted addresses before the capture began, and goes on to do so."""
+    slots = f.info.slots
+    memo = f.locals[slots.index("memo")] if "memo" in slots else None
+    return type(memo) is Lazy or id(memo) in host.hollow or id(memo) in host.records
+
+
 def pin_identity(host: Host, obj: Any) -> None:
     record = host.records.get(id(obj))
     if record is not None and record.inner is record.obj:
@@ -391,12 +405,6 @@ class Address:
 # Modules that ask for addresses of containers and tensors only to know them again, and those that do of instances.
 KEEPS_ADDRESSES = frozenset({"copy", "reprlib", "torch"})
 INSTANCES_TOO = frozenset({"copy", "reprlib"})
-
-
-def looks_up(host: Host, f: Frame) -> bool:
-    """Whether `deepcopy` looks for addresses in a dict from outside."""
-    slots = f.info.slots
-    return "memo" in slots and id(f.locals[slots.index("memo")]) in host.records
 
 
 @method_standin(type, "__subclasses__")

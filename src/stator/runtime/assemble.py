@@ -132,7 +132,8 @@ class Assembly:
             return self.load(cell[1])
         if type(obj) is dict and id(obj) in self.fields:
             return self.load(self.fields[id(obj)])
-        return None
+        source = self.host.identities.source(obj)
+        return None if source is None else self.load(source)
 
     def is_given(self, number: int) -> bool:
         """Whether a value that the program was given is this number."""

@@ -52,12 +52,18 @@ def same(host: Any, left: Any, right: Any) -> Any:
         return Host.same(host, left, right)
     if left is right:
         return True
-    if kinds == (int, int):
-        return bool(left == right) and bool(left >= SMALL_INTS[0]) and bool(left <= SMALL_INTS[-1])
-    if int in kinds and left != right:
-        return False
+    if int in kinds:
+        return bool(left == right) and are_one(host, left)
     left, right = (value.decay() if kind else value for value, kind in zip((left, right), kinds, strict=True))
     return Host.same(host, left, right)
+
+
+def are_one(host: Any, number: Any) -> bool:
+    """Whether two ints of this value are one object."""
+    if bool(number >= SMALL_INTS[0]) and bool(number <= SMALL_INTS[-1]):
+        return True
+    detail = "whether two equal ints are one object is known where they are"
+    raise host.refuse("symbolic-value", detail, function="is")
 
 
 def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
@@ -326,8 +332,7 @@ def identity_of(invert: bool) -> Caller:
     """`operator.is_` and `operator.is_not`."""
 
     def call(host: Any, f: Frame, args: list[Any]) -> Any:
-        answer = identical(*args) if len(args) == 2 else NotImplemented
-        return answer if answer is NotImplemented else answer ^ invert
+        return host.same(*args) ^ invert if len(args) == 2 else NotImplemented
 
     return call
 

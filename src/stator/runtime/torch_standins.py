@@ -65,10 +65,10 @@ def stand_variable(host: Host, f: Frame, cls: Any, args: list[Any], kwargs: Any)
     return host.record(f, torch.Tensor.requires_grad_, [made], {}) if requires_grad else made
 
 
-def is_data(value: Any) -> bool:
+def is_data(value: Any, dimensions: int = 64) -> bool:
     """Numbers and tensors of one element in lists and tuples."""
     if type(value) in (list, tuple):
-        return all(map(is_data, value))
+        return dimensions > 0 and all(is_data(item, dimensions - 1) for item in value)
     return type(value) in (int, float, bool, TracedInt, TracedFloat, TracedTensor)
 
 

@@ -26,6 +26,7 @@ from stator.world.lazy import Lazy
 MOST_OPERATIONS = 20_000  # in one graph
 MOST_GRADIENTS = 8  # times that a loop calls backward: a whole epoch should not be one graph
 FEW = 8
+LEVELS = 8  # of such containers in one another: one may hold itself
 LEAST_ROUNDS = 2  # of a loop that is worth breaks
 COUNTED = frozenset({tuple, list, type(iter(()))})  # results of operations that may have as many items as a size says
 TOLD = frozenset({"chunk", "tensor_split"})  # operations that are told how many items to make
@@ -150,10 +151,10 @@ def item_left_to_python(host: Any, f: Frame) -> Unsupported | None:
     return refused
 
 
-def is_data(value: Any) -> bool:
+def is_data(value: Any, levels: int = LEVELS) -> bool:
     """A tensor, a number, or a few of them: nothing that chooses what to do, as modules and functions would."""
     if type(value) in (tuple, list):
-        return len(value) <= FEW and all(map(is_data, value))
+        return levels > 0 and len(value) <= FEW and all(is_data(item, levels - 1) for item in value)
     return value is None or isinstance(value, (int, float, torch.Tensor))
 
 

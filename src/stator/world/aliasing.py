@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from stator.guards.check import EQ, IS, SAME
@@ -29,11 +30,18 @@ class Identities:
         if type(left) in VALUES and type(left) is type(right):
             self.one_constant(left)
             self.one_constant(right)
-            return
         records = self.world.records
-        one, two = records.get(id(left)), records.get(id(right))
-        if one is not None and two is not None and not (pinned(one.path) and pinned(two.path)):
-            self.world.guards.distinct([one.path, two.path], self.world.origin())
+        if id(left) not in records and id(right) not in records:
+            return
+        one, two = self.place(left), self.place(right)
+        if one is not None and two is not None and not (pinned(one) and pinned(two)):
+            self.world.guards.distinct([one, two], self.world.origin())
+
+    def place(self, value: Any) -> Path | None:
+        """Where an object came from that is no constant, or a tuple that is one."""
+        record = self.world.records.get(id(value))
+        known = self.tuples.get(id(value), (value, [None]))[1][0]
+        return known if record is None else record.path
 
     def one_constant(self, value: Any) -> None:
         """Wherever this constant came from, it must be the same object and not merely an equal one."""
@@ -46,6 +54,15 @@ class Identities:
         for path in self.tuples.get(id(value), (value, ()))[1]:
             guards.add(path, IS, value, self.world.origin())
         self.sought[id(value)] = len(guards)
+
+    def source(self, value: Any) -> Path | None:
+        """Where something came from that is guarded as it is, but of which a copy is not the same."""
+        if type(value) is tuple and value and id(value) in self.tuples:
+            return self.tuples[id(value)][1][0]
+        if type(value) is weakref.ref or (type(value) is float and value != value):
+            rows = self.world.guards.rows()
+            return next((path for path, check, key, _ in rows if check in (EQ, IS) and key is value), None)
+        return None
 
     def matters(self, cls: type) -> None:
         self.classes[id(cls)] = cls

@@ -133,6 +133,9 @@ def enter_tuple(world: World, obj: Any, path: Path) -> Any:
             world.identities.tuples.setdefault(id(obj), (obj, []))[1].append(path)
         return obj
     if cls is tuple:
+        if (known := world.identities.tuples.get(id(obj))) is not None:  # it came in as it is by another way
+            world.guards.add(path, SAME, known[1][0], world.origin())
+            return obj
         return world.register_shadow(obj, path, tuple(items))
     world.type_info(cls)
     structure = is_structure(cls)

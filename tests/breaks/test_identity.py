@@ -1,0 +1,98 @@
+"""Which object it is: numbers, tuples and references that are equal and yet are two, and addresses behind a break."""
+
+from __future__ import annotations
+
+import copy
+import operator
+import weakref
+from typing import Any
+
+import pytest
+import torch
+
+import stator
+from stator.eval import forced
+from tests.harness import check
+
+
+class Plain:
+    pass
+
+
+def same_results(f: Any, *args: Any, **options: Any) -> None:
+    """Whatever it costs."""
+    check(f, *args, fullgraph=False, expect_breaks=None, expect_graphs=None, expect_recompiles=None, **options)
+
+
+@pytest.mark.parametrize("same", [lambda a, b: a is b, operator.is_])
+def test_large_ints_that_vary(same: Any) -> None:
+    """Small ones are one object each; for others the objects tell."""
+
+    def f(x: torch.Tensor, a: int, b: int) -> Any:
+        return same(a, b), same(a, 3), x + a
+
+    large = 5000
+    pairs = [(1, 1), (2, 3), (4, 5), (6, 6), (large, large), (large, int("5000")), (large + 1, large)]
+    same_results(f, vary=[(torch.ones(1), *pair) for pair in pairs])
+
+
+def test_tuples_that_came_in_by_two_ways() -> None:
+    def f(x: torch.Tensor, a: Any, b: Any) -> Any:
+        return a is b, x + b[0]
+
+    pair = (1, 2)
+    others = [(1, 2), (3, 4), (5, 6), pair, (7, 8), pair]
+    same_results(f, vary=[(torch.ones(1), pair, other) for other in others])
+
+
+def test_tuples_and_numbers_behind_a_break() -> None:
+    """A copy of them would be another object."""
+
+    def f(x: torch.Tensor, o: Any) -> Any:
+        pair, number = o.pair, o.number
+        stator.graph_break()
+        return pair is o.pair, number is o.number, x + 1
+
+    compiled = stator.compile(f, backend="eager")
+    for _ in range(3):
+        o = Plain()
+        o.pair, o.number = tuple([1, 2]), float("nan")  # type: ignore[attr-defined]
+        assert compiled(torch.ones(1), o)[:2] == (True, True)
+
+
+def test_references_to_what_is_gone() -> None:
+    def f(x: torch.Tensor) -> Any:
+        o = Plain()
+        reference = weakref.ref(o)
+        same = copy.deepcopy(reference) is reference
+        del o
+        gone = reference() is None
+        return same, gone, copy.deepcopy(reference) is reference, x + 1
+
+    forced.force("7")
+    same_results(f, torch.ones(1))
+
+
+@pytest.mark.parametrize("place", ["3", "6", "7"])
+def test_copies_that_note_addresses_behind_a_break(place: str) -> None:
+    """The memo is another object on each call, so its address is no constant."""
+
+    def f(x: torch.Tensor) -> Any:
+        memo: dict[int, Any] = {}
+        made = [1, (2, 3)]
+        copied = copy.deepcopy(made, memo)
+        return memo[id(memo)][0] is made, memo[id(made)] is copied, copied[1] is made[1], len(memo), x + 1
+
+    forced.force(place)
+    same_results(f, torch.ones(1), calls=4)
+
+
+def test_a_list_that_holds_itself_under_a_key_that_varies() -> None:
+    def f(x: torch.Tensor, table: dict[int, Any], key: int) -> Any:
+        return table[key][0] is table[key], x + 1
+
+    ring: list[Any] = []
+    ring.append(ring)
+    compiled = stator.compile(f, backend="eager")
+    for key in range(100, 105):
+        assert compiled(torch.ones(1), {key: ring}, key)[0]
