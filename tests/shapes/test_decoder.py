@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import stator
+from tests.harness import check
 from tests.shapes import decoders
 from tests.shapes.decoders import KINDS
 
@@ -87,3 +88,27 @@ def test_kinds_of_caches(kind: str) -> None:
             for got, want in zip(generate(model, compiled), generate(model, model), strict=True):
                 torch.testing.assert_close(got, want)
     assert stator.stats()["graphs"] == 2
+
+
+def written(cache: torch.Tensor, new: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+    """The batch is cut to size in front of the place that a tensor tells."""
+    b, n, _ = new.shape
+    cache = cache.clone()
+    cache[:b, start : start + n] = new.view(b, n, 2, 4)
+    return cache[:b, : start + n] * 2
+
+
+def test_a_slice_by_numbers_in_front_of_one_by_tensors() -> None:
+    check(written, torch.zeros(3, 9, 2, 4), torch.randn(2, 5, 8), torch.tensor(1))
+
+
+def test_what_backends_ask_of_memory_is_a_relation_of_sizes() -> None:
+    """Whether the place that is written has gaps, which torch asks of copies."""
+
+    def vary(call: int) -> tuple[torch.Tensor, ...]:
+        return torch.zeros(3, 20, 2, 4), torch.randn(2, (5, 4, 7, 9, 12)[call], 8), torch.tensor(call)
+
+    with torch.no_grad():
+        check(
+            written, vary=[vary(call) for call in range(5)], backend="aot_eager", expect_recompiles=1, expect_graphs=2
+        )

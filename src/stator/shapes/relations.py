@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stator.guards.relation import INT, WHOLE, Operand, Relation
+from stator.shapes.dense import spelled
 from stator.shapes.expressions import NoForm, Postfix, Text, fold
 
 if TYPE_CHECKING:
@@ -58,10 +59,13 @@ def _compiled(symbols: Symbols, expr: Any) -> Iterator[tuple[Any, dict[Any, int]
     """The expression, or if it has no form the equalities that imply it."""
     import sympy  # heavy
 
-    operands: dict[Any, int] = {}
     try:
-        fold(expr, _postfix(operands))
-        yield expr, operands
+        found = []
+        for part in spelled(expr, symbols.env.backed_var_to_val):
+            operands: dict[Any, int] = {}
+            fold(part, _postfix(operands))
+            found.append((part, operands))
+        yield from found
     except NoForm:
         for symbol in expr.free_symbols:
             value = symbols.env.backed_var_to_val[symbol]

@@ -176,9 +176,9 @@ def _slice(recorder: Recorder, tensor: TracedTensor, dim: int, part: slice) -> T
     )
     if (start, stop, step) == (None, None, None):
         return tensor
-    symbols = recorder.symbols
-    assert symbols is not None
-    size = tensor._meta.size[dim]
+    symbols, size = recorder.symbols, tensor._meta.size[dim]
+    if symbols is None:  # a slice in front of the first number that only data tells
+        return _sliced(recorder, tensor, dim, part)
     low: Any = 0
     if _is_from_end(start) and _is_from_data(size):
         symbols.assume(size >= -start)  # so that as many are left
@@ -193,5 +193,9 @@ def _slice(recorder: Recorder, tensor: TracedTensor, dim: int, part: slice) -> T
     if _is_from_data(stop):
         end = symbols.within(stop, low, size)
         stop = end if symbols.clamps and step in (None, 1) else stop
-    made: TracedTensor = recorder.record(GETITEM, (tensor, (*[WHOLE] * dim, slice(start, stop, step))), {})
+    return _sliced(recorder, tensor, dim, slice(start, stop, step))
+
+
+def _sliced(recorder: Recorder, tensor: TracedTensor, dim: int, part: slice) -> TracedTensor:
+    made: TracedTensor = recorder.record(GETITEM, (tensor, (*[WHOLE] * dim, part)), {})
     return made
