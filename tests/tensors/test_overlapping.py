@@ -47,15 +47,25 @@ def expanded(x: Any) -> Any:
     return y
 
 
+def expanded_in_try(x: Any) -> Any:
+    y = x * 2
+    try:
+        y[:1].expand(3, 4).add_(1)
+    except RuntimeError as error:
+        return y.sin(), str(error)
+    return y
+
+
 def windows(x: Any) -> Any:
     y = x * 2
     y.view(-1).unfold(0, 3, 1).add_(1)
     return y + 1
 
 
-@pytest.mark.parametrize("program", [shifted_right, assigned, refused, transposed, expanded, windows])
-def test_programs(program: Any) -> None:
-    check(program, X, backend="aot_eager", fullgraph=False, expect_breaks=None, expect_recompiles=None)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", [shifted_right, assigned, refused, transposed, expanded, expanded_in_try, windows])
+def test_programs(program: Any, backend: str) -> None:
+    check(program, X, backend=backend, fullgraph=False, expect_breaks=None, expect_recompiles=None)
 
 
 def apart(x: Any) -> Any:
@@ -111,3 +121,57 @@ def test_views_that_lie_apart_for_some_sizes() -> None:
     check(by_size, vary=sizes, backend="aot_eager", fullgraph=False, expect_breaks=None, expect_recompiles=None)
     batches = [(torch.arange(4.0 * n).view(n, 4),) for n in (7, 8, 6, 9, 10)]
     check(by_batch, vary=batches, backend="aot_eager", expect_recompiles=1)
+
+
+def part(x: Any) -> Any:
+    try:
+        (x * 2).chunk(2)[0].add_(1)
+    except RuntimeError as error:
+        return str(error)
+    return x
+
+
+def rows(x: Any) -> Any:
+    y = x * 2
+    try:
+        for row in y:
+            row[1:].mul_(2)
+    except RuntimeError as error:
+        return str(error)
+    return y
+
+
+def gradient_written(x: Any) -> Any:
+    first, _ = torch.zeros(4, 4).split(2)
+    try:
+        first.add_(x[:2])
+    except RuntimeError as error:
+        return str(error)
+    return first
+
+
+def base_written(x: Any) -> Any:
+    y = x * 2
+    first, _ = y.chunk(2)
+    y.add_(1)
+    try:
+        return first + 1
+    except RuntimeError as error:
+        return str(error)
+
+
+def without_gradients(x: Any) -> Any:
+    y = x * 2
+    with torch.no_grad():
+        row = y[0]
+        row.mul_(2)
+    try:
+        row.mul_(2)
+    except RuntimeError as error:
+        return y.sum(), str(error)
+    return y
+
+
+@pytest.mark.parametrize("program", [part, rows, gradient_written, base_written, without_gradients])
+def test_views_that_autograd_keeps_as_they_are(program: Any) -> None:
+    check(program, X.clone().requires_grad_(), fullgraph=False, expect_breaks=1, expect_graphs=None)

@@ -11,7 +11,7 @@ from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
 from stator.tensors.signals import OpFailed, UnsupportedOp, describe
 from stator.tensors.subgraph import left_its_graph
 from stator.tensors.targets import Target
-from stator.tensors.traced import LEAF_VIEW, TracedTensor, make_view, views_leaf
+from stator.tensors.traced import LEAF_VIEW, SEALED, TracedTensor, make_view, views_leaf
 
 if TYPE_CHECKING:
     from stator.tensors.recorder import Recorder
@@ -41,6 +41,8 @@ def apply(
             raise UnsupportedOp(describe(target.func), "a tensor of inference mode outside it", "tensor-metadata")
     if plan.silent:
         return _result(recorder, plan.result, None, tensors, [])
+    if state.grad and not recorder.traces:  # compilers refuse by themselves, and give other views than these
+        _check_sealed(target, plan, tensors)
     for index in plan.mutated:
         if reason := tensors[index]._storage.fixed:
             raise UnsupportedOp(describe(target.func), reason, "tensor-metadata")
@@ -75,7 +77,33 @@ def apply(
     for index, meta in plan.updates:
         recorder.update(tensors[index], meta)
     node.meta.value = plan.result if type(plan.result) is not Same else New(tensors[plan.result.index]._meta)
-    return _result(recorder, plan.result, node, tensors, [])
+    made: list[TracedTensor] = []
+    result = _result(recorder, plan.result, node, tensors, made)
+    if not state.grad or target.name in _SEVERAL_VIEWS:
+        seal(made)
+    return result
+
+
+_SEVERAL_VIEWS = frozenset({"chunk", "split", "split_with_sizes", "unbind"})
+
+
+def seal(views: list[TracedTensor]) -> None:
+    """Notes that autograd does not follow writes to these views: one of several results, or made without gradients."""
+    for view in views:
+        if view._family is not None:
+            view._sealed = len(view._storage.writes)
+
+
+def _check_sealed(target: Target, plan: Plan, tensors: list[TracedTensor]) -> None:
+    """Autograd refuses to write to sealed views, and to use them once somebody has written to their memory."""
+    if not any(traced._meta.requires_grad for traced in tensors):
+        return
+    for index, traced in enumerate(tensors):
+        if traced._sealed is None:
+            continue
+        stale = traced._meta.requires_grad and traced._sealed != len(traced._storage.writes)
+        if stale or index in plan.mutated:
+            raise OpFailed(RuntimeError(SEALED), describe(target.func))
 
 
 def _check_inner(recorder: Recorder, target: Target, plan: Plan, tensors: list[TracedTensor]) -> None:
@@ -114,6 +142,7 @@ def _new_result(
     node.meta.value = what
     if what.view is not None:
         make_view(traced, tensors[what.view])
+        traced._sealed = tensors[what.view]._sealed
     made.append(traced)
     return traced
 

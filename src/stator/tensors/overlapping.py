@@ -50,6 +50,24 @@ def clashes(func: Any, args: Sequence[Any], plan: Plan, tensors: Sequence[Traced
     return False
 
 
+def is_refused(func: Any, args: Sequence[Any], plan: Plan, tensors: Sequence[TracedTensor]) -> bool:
+    """Whether eager sees that a call writes to one place twice, or to part of a stretch of memory that it reads."""
+    for index in plan.mutated:
+        written = tensors[index]
+        place = None if _is_from_data(written._meta) else _region(func, args, written._meta)
+        if place is None or 0 in place[0]:
+            continue
+        if any(stride == 0 and size > 1 for size, stride in zip(*place[:2], strict=True)):
+            return True
+        for other in tensors:
+            if other is written or other._storage is not written._storage or _is_from_data(other._meta):
+                continue
+            read = _geometry(other._meta)
+            if read[0] == place[0] and read != place and _is_dense(place) and _is_dense(read) and _meet(place, read):
+                return True
+    return False
+
+
 def _is_from_data(meta: Meta) -> bool:
     """Whether it depends on data where a tensor lies."""
     numbers = (*meta.size, *meta.stride, meta.offset)

@@ -43,7 +43,7 @@ from stator.tensors.modes import (
 )
 from stator.tensors.nodes import NodeWriter
 from stator.tensors.number_nodes import NumberNodes
-from stator.tensors.overlapping import clashes
+from stator.tensors.overlapping import clashes, is_refused
 from stator.tensors.plan import New, Plan
 from stator.tensors.planning import plan_of
 from stator.tensors.python_types import CLASSES, as_dtypes
@@ -406,7 +406,7 @@ class Recorder:
             plan = self._plan(target, args, kwargs, found, key, state)
         if generator is not None:
             named_nodes = {**named_nodes, "generator": generator}
-        if self.traces and plan.mutated and clashes(target.func, args, plan, found):
+        if plan.mutated and (clashes if self.traces else is_refused)(target.func, args, plan, found):
             raise UnsupportedOp(describe(target.func), "it writes to memory that it reads, or twice")
         if self.traces and {state.dtype, self.state.start.dtype} != USUAL:
             explicit = default_type.made_explicit(target, plan, found, (args, kwargs))

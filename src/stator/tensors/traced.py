@@ -48,7 +48,7 @@ Family = list["weakref.ref[TracedTensor]"]
 class TracedTensor(torch.Tensor):
     """A tensor without data: an FX node, metadata, and its place among views and storages."""
 
-    __slots__ = ("_address", "_family", "_meta", "_node", "_recorder", "_stands_for", "_storage")
+    __slots__ = ("_address", "_family", "_meta", "_node", "_recorder", "_sealed", "_stands_for", "_storage")
 
     _address: int  # of the tensor from outside that it stands for, or its own
     _meta: Meta
@@ -57,6 +57,7 @@ class TracedTensor(torch.Tensor):
     _stands_for: type
     _storage: Storage
     _family: Family | None  # the differentiable views of one base, and the base
+    _sealed: int | None  # how often its memory had been written to when it became a view that autograd keeps as it is
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -98,6 +99,7 @@ def make(recorder: Recorder, meta: Meta, node: Node, storage: Storage, stands_fo
     traced._storage = storage
     traced._stands_for = stands_for
     traced._family = None
+    traced._sealed = None
     traced._address = id(traced)
     return traced
 
@@ -125,6 +127,7 @@ def views_leaf(traced: TracedTensor) -> bool:
 
 
 LEAF_VIEW = "a view of a leaf Variable that requires grad is being used in an in-place operation."
+SEALED = "a view of which autograd does not know how to write to it, or whose base was written to."
 
 
 def stands_for(traced: TracedTensor) -> type:
