@@ -22,12 +22,6 @@ from tests.harness import check
 X = torch.arange(6.0).reshape(2, 3)
 
 
-@pytest.fixture(autouse=True)
-def unforced() -> Iterator[None]:
-    yield
-    forced.force(None)
-
-
 def same(fn: Any, *args: Any, setting: str | None = None, **options: Any) -> Any:
     """Equal to eager in three calls, and nothing goes wrong inside stator."""
     forced.force(setting)

@@ -12,7 +12,7 @@ import stator
 from stator.eval import forced
 from tests.harness import check
 
-pytestmark = pytest.mark.usefixtures("unforced")
+pytestmark = pytest.mark.usefixtures("unaudited")
 PROGRAMS: list[Callable[..., Any]] = []
 X = torch.arange(6.0).reshape(2, 3)
 

@@ -11,7 +11,7 @@ from stator.eval import forced
 from tests.breaks.programs import PROGRAMS
 from tests.harness import check
 
-pytestmark = pytest.mark.usefixtures("unforced")
+pytestmark = pytest.mark.usefixtures("unaudited")
 NAMED = [pytest.param(fn, args, id=fn.__name__) for fn, args in PROGRAMS]
 MOST = 150
 

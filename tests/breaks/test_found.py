@@ -22,7 +22,7 @@ from stator import _frames
 from stator.eval import forced
 from stator.report.events import recording
 
-pytestmark = pytest.mark.usefixtures("unforced")
+pytestmark = pytest.mark.usefixtures("unaudited")
 FOUND: list[Callable[[], Any]] = []
 LOCK = threading.Lock()
 SETTINGS = [None, "1", "3", "7", "11", "all"]
