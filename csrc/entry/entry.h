@@ -204,7 +204,7 @@ PyObject *beneath(PyObject *module, PyObject *iterator);
 PyObject *plain_fold(PyObject *module, PyObject *function);
 Py_ssize_t upcoming_size(Py_ssize_t start);
 
-/* itertools.c: the same for cycle, repeat, chain and islice. */
+/* itertools.c: the same for count, cycle, repeat, chain and islice. */
 int itertools_init(void);
 bool itertools_known(PyTypeObject *type);
 PyObject *itertools_window(PyObject *iterator, Py_ssize_t start);

@@ -1,7 +1,7 @@
-/* What iterators of itertools will give, read without advancing them: cycle, repeat, chain and islice over builtin ones. */
+/* What iterators of itertools will give, read without advancing them: count, cycle, repeat, chain and islice over builtin ones. */
 #include "entry.h"
 
-static PyTypeObject *cycle_type, *repeat_type, *chain_type, *islice_type;
+static PyTypeObject *count_type, *cycle_type, *repeat_type, *chain_type, *islice_type;
 
 /* What `__reduce__` answers: a new reference to a tuple of at least two items, the second a tuple; state NULL if none. */
 static PyObject *
@@ -69,6 +69,27 @@ gather_cycle(PyObject *args, PyObject *state, Py_ssize_t most, PyObject *out)
     }
     Py_XDECREF(pool);
     return pool == NULL ? -1 : 0;
+}
+
+/* Ints only: floats are added up one by one. */
+static int
+gather_count(PyObject *args, Py_ssize_t most, PyObject *out)
+{
+    PyObject *number = PyTuple_GET_SIZE(args) > 0 ? PyTuple_GET_ITEM(args, 0) : NULL;
+    PyObject *step = PyTuple_GET_SIZE(args) > 1 ? Py_NewRef(PyTuple_GET_ITEM(args, 1)) : PyLong_FromLong(1);
+    int failed = step == NULL || number == NULL || !PyLong_CheckExact(number) || !PyLong_CheckExact(step);
+    if (failed && !PyErr_Occurred()) {
+        PyErr_SetString(PyExc_TypeError, "a count of other numbers than ints");
+    }
+    number = failed ? NULL : Py_NewRef(number);
+    for (Py_ssize_t i = 0; !failed && i < most; i++) {
+        failed = PyList_Append(out, number) < 0;
+        Py_SETREF(number, PyNumber_Add(number, step));
+        failed = failed || number == NULL;
+    }
+    Py_XDECREF(number);
+    Py_XDECREF(step);
+    return failed ? -1 : 0;
 }
 
 static int
@@ -164,7 +185,7 @@ gather_islice(PyObject *args, PyObject *state, Py_ssize_t most, PyObject *out)
 bool
 itertools_known(PyTypeObject *type)
 {
-    return type == cycle_type || type == repeat_type || type == chain_type || type == islice_type;
+    return type == count_type || type == cycle_type || type == repeat_type || type == chain_type || type == islice_type;
 }
 
 /* A window of the elements, see upcoming.c. */
@@ -175,6 +196,7 @@ itertools_window(PyObject *iterator, Py_ssize_t start)
     Py_ssize_t most = start + upcoming_size(start);
     PyObject *args, *state, *whole = reduced(iterator, &args, &state), *out = whole == NULL ? NULL : PyList_New(0);
     int failed = out == NULL                ? -1
+                 : type == count_type  ? gather_count(args, most, out)
                  : type == cycle_type  ? gather_cycle(args, state, most, out)
                  : type == repeat_type ? gather_repeat(args, most, out)
                  : type == chain_type  ? gather_chain(state, most, out)
@@ -225,8 +247,8 @@ int
 itertools_init(void)
 {
     PyObject *module = PyImport_ImportModule("itertools");
-    const char *const names[] = {"cycle", "repeat", "chain", "islice"};
-    PyTypeObject **const types[] = {&cycle_type, &repeat_type, &chain_type, &islice_type};
+    const char *const names[] = {"count", "cycle", "repeat", "chain", "islice"};
+    PyTypeObject **const types[] = {&count_type, &cycle_type, &repeat_type, &chain_type, &islice_type};
     for (size_t i = 0; module != NULL && i < Py_ARRAY_LENGTH(names); i++) {
         PyObject *found = PyObject_GetAttrString(module, names[i]);
         if (found == NULL || !PyType_Check(found)) {

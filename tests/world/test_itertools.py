@@ -52,6 +52,9 @@ INFINITE = {
     "cycle": lambda: itertools.cycle(numbers(3)),
     "started cycle": lambda: started(itertools.cycle(numbers(3)), 5),
     "repeat for ever": lambda: itertools.repeat(1.5),
+    "count": itertools.count,
+    "started count by steps": lambda: started(itertools.count(5, -2), 2),
+    "pairs with a count": lambda: map(sum, zip(itertools.count(3), itertools.repeat(2))),
 }
 
 

@@ -89,12 +89,12 @@ def hollow_iterator(world: World, obj: Any, path: Path) -> Hollow | None:
     return HollowIterator(world, shadow(world, obj, path, SAMPLES[type(obj)]()))
 
 
-# Empty iterators of each kind.
+# Iterators of each kind, empty where that is possible.
 MAKERS: tuple[Callable[[], Any], ...] = (
     lambda: iter([]), lambda: iter(()), lambda: iter(""), lambda: iter("\u0100"), lambda: iter(b""),
     lambda: iter(bytearray()), lambda: iter(range(0)), lambda: reversed([]), lambda: reversed(()),
     lambda: iter({}), lambda: iter({}.values()), lambda: iter({}.items()), lambda: iter(set()),
-    lambda: enumerate(()), zip, lambda: itertools.cycle(()), lambda: itertools.repeat(None, 0), itertools.chain,
+    lambda: enumerate(()), zip, itertools.count, lambda: itertools.cycle(()), lambda: itertools.repeat(None, 0), itertools.chain,
     lambda: itertools.islice((), 0),
 )  # fmt: skip
 SAMPLES: dict[type, Callable[[], Any]] = {type(make()): make for make in MAKERS}
