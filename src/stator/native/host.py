@@ -52,6 +52,7 @@ class Host(ImportingWorld):
         self.gc_switched = False
         self.recorder: Any = None
         self.asker_keeps = False  # the C code that runs now may be given symbolic numbers
+        self.may_break = False  # a break is no error
         self.locks: dict[int, Any] = {}  # outside locks that the program took
         self.held: dict[int, int] = {}  # how often it has to give them back
         self.locks_break = False  # taking a lock is a break

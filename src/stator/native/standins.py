@@ -462,6 +462,8 @@ def stand_seed(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any
     """Without a seed, the operating system gives one."""
     if len(args) < 2 or args[1] is None:
         raise host.refuse("random-state", "a random generator is seeded by the operating system")
+    if type(args[1]) in host.varying_types and host.may_break:
+        raise host.refuse("random-state", "a random generator is seeded by a number that varies")
     return call_python(host, f, function, args, kwargs)
 
 

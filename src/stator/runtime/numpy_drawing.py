@@ -10,6 +10,7 @@ from stator.native.callers import CALLERS, call_object
 from stator.native.rows import NAMED_METHODS, standin
 from stator.runtime import arrays
 from stator.runtime.drawing import State, array, constant, integers, is_constant, note, number, refusal
+from stator.runtime.symbolic_host import ROW_KINDS, ROWS
 from stator.tensors.array_calls import DTYPES, np
 from stator.tensors.arrays import is_array
 
@@ -102,7 +103,16 @@ def call_cython(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any
     return call_object(host, f, function, args, kwargs)
 
 
+def varying_seed(host: Any, f: Frame, args: list[Any]) -> Any:
+    """One that is another one on each call draws other numbers each time: CPython does that."""
+    if host.may_break and any(type(arg) in host.varying_types for arg in args):
+        raise host.refuse("random-state", "a seed that varies", function="numpy.random")
+    return NotImplemented
+
+
 if np is not None:
+    ROW_KINDS.add(type(np.random.default_rng))
+    ROWS.update(dict.fromkeys((np.random.default_rng, np.random.seed, np.random.RandomState), varying_seed))
     for _name in ("RandomState", "Generator", "PCG64", "MT19937", "Philox", "SFC64", "PCG64DXSM"):
         standin(getattr(np.random, _name))(make)
     CALLERS[id(type(np.random.default_rng))] = call_cython

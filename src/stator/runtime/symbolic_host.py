@@ -23,6 +23,7 @@ from stator.native.host import Host
 from stator.native.rows import OVERRIDES, STANDINS
 from stator.runtime import unrolling
 from stator.runtime.assumptions import told
+from stator.runtime.random_state import GeneratorMethod
 from stator.shapes import polynomial
 from stator.shapes.calculations import FLOAT, INT_MATH
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, depends_on_data, whole
@@ -112,7 +113,7 @@ def row_of(function: Any) -> Caller | None:
         return lambda host, f, args: math.prod(function.__self__)
     if kind is types.BuiltinFunctionType and type(function.__self__) is str and function.__name__ in STR_METHODS:
         return lambda host, f, args: STR_METHODS[function.__name__](function.__self__, args)
-    return ROWS.get(function) if kind is types.BuiltinFunctionType or kind is type else None
+    return ROWS.get(function) if kind in ROW_KINDS else None
 
 
 def decayed(host: Any, value: Any, seen: dict[int, Any]) -> Any:
@@ -153,14 +154,16 @@ KEEPING_TYPES = frozenset(
     | {member for member in vars(itertools).values() if isinstance(member, type)}
 )
 KEEPING_OWNERS = frozenset(
-    {list, tuple, dict, set, TracedTensor, torch.Size}
+    {list, tuple, dict, set, TracedTensor, torch.Size, torch.Generator}
     | {collections.OrderedDict, collections.defaultdict, collections.deque}
 )
 KEEPING = frozenset(
     {len, max, min, sum, abs, round, sorted, any, all, iter, next, id, callable, divmod, pow}
     | {math.prod, math.floor, math.ceil}
 )
-KEEPING_CALLABLES = frozenset({functools.partial, operator.attrgetter, operator.itemgetter, operator.methodcaller})
+KEEPING_CALLABLES = frozenset(
+    {functools.partial, operator.attrgetter, operator.itemgetter, operator.methodcaller, GeneratorMethod}
+)
 SURFACE = frozenset({len, isinstance})  # what is in their arguments is none of their business
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 KEEPING_MODULES = frozenset({"_operator", "_functools", "itertools", "_collections", "_bisect", "_heapq"})
@@ -454,6 +457,7 @@ ROWS: dict[Any, Caller] = {
     math.isclose: is_close,
     **{function: whole_of(function) for function in INT_MATH if type(function) is types.BuiltinFunctionType},
 }
+ROW_KINDS: set[type] = {types.BuiltinFunctionType, type}
 STR_METHODS: dict[str, Callable[[str, list[Any]], Any]] = {}  # by name, of texts that are known
 PLAIN_METACLASSES = frozenset({type, type(torch.Tensor), type(torch.nn.Parameter)})  # a number is no tensor
 STANDS_FOR: dict[type, type] = {TracedInt: int, TracedFloat: float, TracedBool: bool}

@@ -149,7 +149,6 @@ class TensorHost(Host):
         self.fills_cache = False  # there will be no other call like this one, and nothing is compiled
         self.backwards = 0  # how often the program has taken gradients
         self.unrolled: dict[Any, Any] = {}  # by place: the address of its iterator, what there was at first, and rounds
-        self.may_break = False  # a break is no error
         self.loops = unrolling.Loops()  # that are not unrolled
         self.counts_rounds = False  # whether others may turn out to be such
         self.tests: dict[Any, tuple[int, int]] = {}  # by place: how often a loop asked whether to go on, since when

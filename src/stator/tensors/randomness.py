@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from stator.shapes.scalar import number
+from stator.shapes.scalar import TracedInt
 from stator.tensors import settings
 from stator.tensors.applying import apply
+from stator.tensors.lowering import Found, lower
 from stator.tensors.meta import Meta, intern
 from stator.tensors.modes import read_state
 from stator.tensors.plan import Constant, New, Plan
@@ -92,11 +93,13 @@ def new(recorder: Recorder) -> TracedGenerator:
 def seed(recorder: Recorder, generator: Any, value: Any) -> Any:
     """`manual_seed(value)`."""
     check(recorder, "torch.manual_seed")
-    value = number(value)
-    if type(value) is not int:
+    if type(value) is TracedInt:  # which is small enough
+        value = lower(value, Found())[1]
+    elif type(value) is int:
+        with recorder.paused():
+            torch.Generator().manual_seed(value)  # raises what a wrong one raises
+    else:
         raise UnsupportedOp("torch.manual_seed", "a seed that is no int", "random-state")
-    with recorder.paused():
-        torch.Generator().manual_seed(value)  # raises what a wrong one raises
     _write(recorder, seed_generator, (operand(recorder, generator), value), [])
     return generator
 

@@ -94,8 +94,8 @@ MAKERS: tuple[Callable[[], Any], ...] = (
     lambda: iter([]), lambda: iter(()), lambda: iter(""), lambda: iter("\u0100"), lambda: iter(b""),
     lambda: iter(bytearray()), lambda: iter(range(0)), lambda: reversed([]), lambda: reversed(()),
     lambda: iter({}), lambda: iter({}.values()), lambda: iter({}.items()), lambda: iter(set()),
-    lambda: enumerate(()), zip, itertools.count, lambda: itertools.cycle(()), lambda: itertools.repeat(None, 0), itertools.chain,
-    lambda: itertools.islice((), 0),
+    lambda: enumerate(()), zip, itertools.count, lambda: itertools.cycle(()), lambda: itertools.repeat(None, 0),
+    itertools.chain, lambda: itertools.islice((), 0),
 )  # fmt: skip
 SAMPLES: dict[type, Callable[[], Any]] = {type(make()): make for make in MAKERS}
 
