@@ -323,6 +323,12 @@ real_value(const Relation *relation, PyObject *const *values, double *out)
             }
             *left /= right;
             break;
+        case REL_MAX: /* as Python: the first of equal ones, and next to nan */
+            *left = right > *left ? right : *left;
+            break;
+        case REL_MIN:
+            *left = right < *left ? right : *left;
+            break;
         COMPARISONS(left, right)
         default:
             return false;

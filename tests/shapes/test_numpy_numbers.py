@@ -1,8 +1,11 @@
 """Scalars of numpy that vary: next to a tensor they are numbers, elsewhere constants."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from tests.shapes.test_state import compilations
 
@@ -38,3 +41,53 @@ def test_another_kind():
 
     kinds = [np.float64, np.float64, np.float32, np.int64, float, np.float16, np.float64]
     compilations(lambda: program, [(torch.ones(3), kind(number)) for number, kind in enumerate(kinds, 2)])
+
+
+def rounded_up(x, n, s):
+    return F.pad(x, (0, int(np.ceil(x.shape[0] / 4) * 4) - x.shape[0])), round(np.sqrt(n)), math.floor(np.log2(s + 4))
+
+
+def in_place(x, n, s):
+    scale = np.sqrt(n)
+    scale += 1
+    scale *= np.float64(s)
+    return x * scale / (1 / np.exp(-s)), float(scale)
+
+
+def as_sizes(x, n, s):
+    return (
+        x.reshape(np.prod(x.shape)),
+        torch.zeros(np.int64(n)),
+        torch.full((2,), np.cos(s)),
+        x[: int(np.clip(n, 1, 6))],
+    )
+
+
+def of_lists(x, n, s):
+    return x * np.max([n, 3]) - np.sum((n, x.shape[0])) + int(np.maximum(n, 5))
+
+
+@pytest.mark.parametrize("program", [rounded_up, in_place, as_sizes, of_lists])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_what_numpy_makes_of_numbers(program, backend):
+    calls = [(torch.arange(3.0 + i), 3 + i, 0.4 + 0.37 * i) for i in range(8)]
+    assert compilations(lambda: program, calls, backend=backend)[0] <= 3
+
+
+def seen(x, n, s):
+    made = np.ceil(s)
+    return (
+        type(np.sqrt(n)),
+        made.dtype,
+        f"{made:.1f}",
+        [np.log(n)],
+        made == 1,
+        bool(np.isnan(np.sqrt(-n))),
+        torch.tensor(made),
+        x,
+    )
+
+
+def test_seen_as_scalars_of_numpy():
+    with np.errstate(invalid="ignore"):
+        compilations(lambda: seen, [(torch.ones(2), 3 + i, 0.4 + 0.37 * i) for i in range(5)])

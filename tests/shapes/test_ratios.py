@@ -8,6 +8,7 @@ import random
 import pytest
 import torch
 
+import stator
 from stator.shapes import ratios
 from stator.shapes.ratios import LARGEST, Fraction
 from tests.harness import check
@@ -77,3 +78,21 @@ def test_roundings_that_raise_do_so_in_the_program():
 
     calls = [(torch.arange(50), s) for s in (2.0, 3.5, 7.25, math.inf, math.nan, -1e15, 1e-9, -2.5)]
     check(f, vary=calls, expect_recompiles=None, expect_graphs=None)
+
+
+def test_the_smaller_of_two_ratios():
+    """How pictures are fitted into a frame."""
+
+    def program(x):
+        height, width = x.shape
+        ratio = min(16 / height, 16 / width, 2.0)
+        scaled = round(height * ratio), int(width * max(ratio, 0.1))
+        return torch.zeros(scaled[0] + 1, scaled[1] + 1), ratio, x.sum() if ratio > 0.2 else x
+
+    compiled = stator.compile(program, backend="eager")
+    for i in range(8):
+        x = torch.randn(10 + 3 * i, 14 + i)
+        found, expected = compiled(x), program(x)
+        assert found[0].shape == expected[0].shape
+        assert found[1] == expected[1]
+    assert stator.stats()["recompiles"] == 1

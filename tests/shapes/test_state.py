@@ -14,11 +14,11 @@ class Mode(enum.Enum):
     TEST = 2
 
 
-def compilations(make, calls):
+def compilations(make, calls, backend="eager"):
     """How often a function was captured, and graphs compiled, for these calls; each gives what eager gives."""
     theirs, mine = make(), make()
     stator.reset()
-    compiled = stator.compile(mine, backend="eager")
+    compiled = stator.compile(mine, backend=backend)
     for args in calls:
         expected, found = theirs(*args), compiled(*args)
         assert alike(found, expected), (found, expected)

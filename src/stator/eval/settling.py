@@ -184,6 +184,11 @@ def binary_op(f: Frame, arg: int) -> Any:
     if BINARY[arg] in ARITHMETIC and not f.world.tensor_types.isdisjoint((type(left), type(right))):
         take_number(f, -1 if type(left) in f.world.tensor_types else -2)
         return DECLINED
+    number = f.world.hollow.get(id(left)) or f.world.hollow.get(id(right))
+    made = DECLINED if number is None else number.operate(f, BINARY[arg], left, right)
+    if made is not DECLINED:
+        f.stack[-2:] = [made]
+        return None
     if BINARY[arg] is not operator.iadd or id(left) not in f.world.hollow:
         return DECLINED
     f.world.settled(right)
@@ -195,7 +200,7 @@ def binary_op(f: Frame, arg: int) -> Any:
 
 
 def take_number(f: Frame, place: int) -> None:
-    """A hollow number next to a tensor is the number that torch takes it for."""
+    """A hollow number next to a tensor, or given to torch, is the number that torch takes it for."""
     hollow = f.world.hollow.get(id(f.stack[place]))
     number = DECLINED if hollow is None else hollow.number()
     if number is not DECLINED:
@@ -358,6 +363,9 @@ def call(f: Frame, count: int) -> Any:
             f.kwnames = ()
             stack[base:] = [result]
             return None
+    if f.world.takes_numbers(function):
+        for place in range(at + 1 - len(stack), 0):
+            take_number(f, place)
     if passes(f.world, function):
         return OPCODES["CALL"](f, count)
     if type(function) is BuiltinFunctionType:

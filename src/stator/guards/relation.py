@@ -205,7 +205,7 @@ TWINS: dict[str, Callable[[Any, Any], Any]] = {
     "OR": lambda a, b: bool(a or b),
 }
 REAL_TWINS: dict[str, Callable[[Any, Any], Any]] = {
-    **{name: TWINS[name] for name in ("ADD", "MUL", "EQ", "NE", "LT", "LE", "GT", "GE")},
+    **{name: TWINS[name] for name in ("ADD", "MUL", "MAX", "MIN", "EQ", "NE", "LT", "LE", "GT", "GE")},
     "SUB": operator.sub,
     "DIV": operator.truediv,
 }

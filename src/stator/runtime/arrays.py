@@ -28,7 +28,8 @@ from stator.guards import path as paths
 from stator.guards.check import EQ, IS, TYPE_IS
 from stator.native.callers import CALLERS, call_builtin, call_python
 from stator.native.rows import STANDINS, standin
-from stator.runtime import numpy_numbers as numpy_numbers  # registers its rows
+from stator.runtime import numpy_made as numpy_made  # these register their rows
+from stator.runtime import numpy_numbers as numpy_numbers
 from stator.runtime import tensor_lists, traced_arrays
 from stator.runtime.symbolic_host import decayed
 from stator.runtime.tensor_host import TensorHost

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -17,17 +18,21 @@ READ: Any = None if np is None else np.generic.item
 TAKES = {int: "takes_int", float: "takes_float"}
 
 
-class HollowNumber(Hollow):
-    """A copy of the scalar; which one it is gets guarded when somebody looks at it."""
+class NumpyNumber(Hollow):
+    """A scalar of numpy that is a number where nobody sees the difference."""
 
     methods = frozenset({"item"})
+
+    def call(self, f: Frame, name: str, args: list[Any]) -> Any:
+        return DECLINED if args else self.number()
+
+
+class HollowNumber(NumpyNumber):
+    """A copy of one from outside; which one it is gets guarded when somebody looks at it."""
 
     def number(self) -> Any:
         """What torch takes it for."""
         return self.world.enter(READ(self.obj), self.path.part("number", READ))
-
-    def call(self, f: Frame, name: str, args: list[Any]) -> Any:
-        return DECLINED if args else self.number()
 
     def fill(self) -> None:
         self.guard(EQ, READ(self.obj), self.path.part("number", READ))
@@ -50,9 +55,9 @@ def enter_number(world: Any, obj: Any, path: Any) -> Any:
     return obj
 
 
-def serve_conversion(kind: type) -> Any:
+def serve_conversion(kind: Any) -> Any:
     def serve(f: Frame, hollow: Hollow, args: list[Any]) -> Any:
-        if len(args) != 1 or type(hollow) is not HollowNumber:
+        if len(args) != 1 or not isinstance(hollow, NumpyNumber):
             return DECLINED
         number = hollow.number()  # the first one changes how calls are made
         return f.world.call(f, kind, [number], None)
@@ -64,4 +69,5 @@ if np is not None:
     for _kind in (np.float16, np.float32, np.float64, np.int8, np.int16, np.int32, np.int64, np.uint8):
         IMPORTERS[id(_kind)] = enter_number
         HOLLOW[id(_kind)] = hollow_number
-    SERVED.update({id(int): serve_conversion(int), id(float): serve_conversion(float)})
+    for _kind in (int, float, round, math.floor, math.ceil, math.trunc):
+        SERVED[id(_kind)] = serve_conversion(_kind)

@@ -92,6 +92,10 @@ class Stack:
         return "\n".join(Location(code, 2 * unit).format() for code, unit in reversed(self.places))
 
 
+# They take the dtype of a scalar of numpy.
+NEW_OF_DATA = frozenset({torch.tensor, torch.as_tensor, torch.asarray, torch.scalar_tensor, torch.Tensor.new_tensor})
+
+
 class TensorHost(Host):
     """A world whose tensors are traced."""
 
@@ -180,6 +184,9 @@ class TensorHost(Host):
 
     def may_leave(self, values: Iterable[Any]) -> bool:
         return self.counts_rounds and unrolling.may_break(self) and all(map(unrolling.is_data, values))
+
+    def takes_numbers(self, function: Any) -> bool:
+        return bool(self.recorder.takes(function)) and function not in NEW_OF_DATA
 
     def places(self, container: Any, index: Any) -> Any:
         return tensor_lists.places(container, index)

@@ -19,6 +19,7 @@ _BINARY = {
     operator.mul: ("MUL", "*"),
     operator.truediv: ("DIV", "/"),
 }
+EXTREMES = {max: "MAX", min: "MIN"}
 _FUNCTIONS: dict[Any, tuple[str, int]] = {
     getattr(math, name[2:]): (f"CALL{name[0]}", number) for name, number in RELATION_OPS.items() if " " in name
 }
@@ -51,8 +52,19 @@ class Condition:
             if type(value.args[0]) is not Path:
                 raise NoCondition
             return self._load(Operand(value.args[0], FLOAT))
+        if value.function in EXTREMES:
+            return self._extreme(value.function, value.args, depth)
         parts = [self.add(arg, depth + i + 1) for i, arg in enumerate(value.args)]
         return self._apply(value.function, parts)
+
+    def _extreme(self, function: Any, args: tuple[Any, ...], depth: int) -> str:
+        """In the order of Python: of equal ones the first, and next to nan too."""
+        parts = []
+        for i, arg in enumerate(args):
+            parts.append(self.add(arg, depth + 1 + bool(i)))
+            if i:
+                self._step(EXTREMES[function])
+        return f"{function.__name__}({', '.join(parts)})"
 
     def _apply(self, function: Any, parts: list[str]) -> str:
         if function is float:

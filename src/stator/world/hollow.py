@@ -63,6 +63,10 @@ class Hollow:
         """The number that a tensor takes it for."""
         return DECLINED
 
+    def operate(self, f: Frame, function: Any, left: Any, right: Any) -> Any:
+        """An operator with it on one side or both."""
+        return DECLINED
+
     def truth(self) -> Any:
         return DECLINED
 

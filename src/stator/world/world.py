@@ -116,6 +116,10 @@ class World:
         """Whether CPython may look up one of these, which would cost one compilation for each key."""
         return False
 
+    def takes_numbers(self, function: Any) -> bool:
+        """Whether scalars of numpy are numbers as others to a function."""
+        return False
+
     def places(self, container: Any, index: Any) -> Any:
         """What a hollow list stands for as an index of a tensor; DECLINED elsewhere."""
         return DECLINED

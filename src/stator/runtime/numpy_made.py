@@ -1,0 +1,201 @@
+"""Scalars that numpy makes of numbers that vary: `int(np.ceil(h / 32) * 32)`, `x * np.sqrt(n)`, `np.prod(x.shape)`.
+
+They stay symbols next to tensors, in `int` and `float`, and in arithmetic with each other and with numbers of Python.
+Whatever else looks at one sees a scalar of numpy, and makes a constant of it.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from functools import reduce
+from types import SimpleNamespace
+from typing import Any
+
+from stator.frame import Frame
+from stator.runtime.numpy_numbers import NumpyNumber, np
+from stator.runtime.symbolic_host import ROW_KINDS, ROWS, Caller
+from stator.shapes.floats import TracedFloat, calculated, depends_on_data, whole
+from stator.shapes.scalar import TracedInt
+from stator.world.hollow import DECLINED
+
+SYMBOLS = (TracedInt, TracedFloat)
+PLAIN = (int, float)
+IN_PLACE = {
+    operator.iadd: operator.add,
+    operator.isub: operator.sub,
+    operator.imul: operator.mul,
+    operator.itruediv: operator.truediv,
+}
+
+
+class MadeNumber(NumpyNumber):
+    """A symbolic number that the program sees as a scalar of numpy."""
+
+    lasting = False
+
+    def __init__(self, world: Any, traced: Any, kind: Any) -> None:
+        self.world = world
+        self.traced = traced
+        self.kind = kind
+        self.inner = self.obj = kind(now(traced))
+        self.record: Any = SimpleNamespace(hollow=self)
+
+    def number(self) -> Any:
+        return self.traced
+
+    def operate(self, f: Frame, function: Any, left: Any, right: Any) -> Any:
+        hollow = self.world.hollow
+        parts = [hollow.get(id(part), part) for part in (left, right)]
+        if any(type(part) is not MadeNumber and type(part) not in (*PLAIN, *SYMBOLS) for part in parts):
+            return DECLINED
+        kinds = {kind_of(part) for part in parts}
+        numbers = [part.traced if type(part) is MadeNumber else part for part in parts]
+        if (
+            not kinds <= {int, float}
+            or any(map(depends_on_data, numbers))
+            or not may(IN_PLACE.get(function, function), numbers[1])
+        ):
+            return DECLINED
+        made = IN_PLACE.get(function, function)(*numbers)
+        if type(made) not in SYMBOLS:
+            return DECLINED
+        return register(self.world, made, np.float64 if type(made) is TracedFloat else np.int64)
+
+    def fill(self) -> None:
+        self.traced.decay()
+
+
+def kind_of(part: Any) -> Any:
+    """int or float, where numpy calculates as Python does."""
+    if type(part) is MadeNumber:
+        return {np.float64: float, np.int64: int}.get(part.kind)
+    return float if type(part) in (float, TracedFloat) else int
+
+
+def may(function: Any, right: Any) -> bool:
+    """Whether numpy gives what Python gives: not where it divides by zero."""
+    if function in (operator.add, operator.sub, operator.mul):
+        return True
+    return function is operator.truediv and bool(right != 0)
+
+
+def now(traced: Any) -> Any:
+    return traced.value if type(traced) is TracedFloat else traced.symbols.unknowns.hint(traced.number)
+
+
+def register(host: Any, traced: Any, kind: Any) -> Any:
+    """The scalar as the program sees it."""
+    made = MadeNumber(host, traced, kind)
+    host.hollow[id(made.inner)] = made
+    if host.machine is not None:
+        host.machine.be_careful()
+    return made.inner
+
+
+def made_by(kind: str, calculate: Any) -> Caller:
+    """A row for a function of one number or list; `calculate` gives a symbol, or NotImplemented."""
+
+    def row(host: Any, f: Frame, args: list[Any]) -> Any:
+        if len(args) != 1:
+            return NotImplemented
+        items = args[0] if type(args[0]) in (list, tuple) or isinstance(args[0], tuple) else args
+        if not any(type(item) in SYMBOLS for item in items) or any(map(depends_on_data, items)):
+            return NotImplemented
+        traced = calculate(host, f, args[0])
+        return register(host, traced, getattr(np, kind)) if type(traced) in SYMBOLS else NotImplemented
+
+    return row
+
+
+def is_positive(number: Any) -> bool:
+    return bool(number > 0.0)
+
+
+def rounding(function: Any) -> Any:
+    """A float without fraction; negative ones become zeros with a sign."""
+
+    def calculate(host: Any, f: Frame, number: Any) -> Any:
+        if type(number) is not TracedFloat or not is_positive(number):
+            return NotImplemented
+        made = whole(function, number)
+        return calculated(float, made) if type(made) is TracedInt else NotImplemented
+
+    return calculate
+
+
+def root(host: Any, f: Frame, number: Any) -> Any:
+    """The same double in numpy and in C."""
+    return calculated(math.sqrt, number) if type(number) in SYMBOLS and now(number) >= 0 else NotImplemented
+
+
+def function_of(name: str) -> Any:
+    """A function of doubles that numpy calculates by itself, when the call comes in."""
+    function = getattr(np, name)
+
+    def apply(number: Any) -> float:
+        return float(function(number))
+
+    return lambda host, f, number: calculated(apply, number) if type(number) in SYMBOLS else NotImplemented
+
+
+def folded(function: Any) -> Any:
+    """Of a list of ints."""
+
+    def calculate(host: Any, f: Frame, items: Any) -> Any:
+        if not isinstance(items, (list, tuple)) or any(type(item) not in (int, TracedInt) for item in items):
+            return NotImplemented
+        return function(host, f, items)
+
+    return calculate
+
+
+def converted(kind: type) -> Any:
+    return lambda host, f, number: number if type(number) is kind else NotImplemented
+
+
+def bounded(*extremes: Any) -> Caller:
+    """Ints between ints: `np.maximum(n, 8)`, `np.clip(n, 1, 8)`."""
+
+    def row(host: Any, f: Frame, args: list[Any]) -> Any:
+        if len(args) != 1 + len(extremes) or any(type(arg) not in (int, TracedInt) for arg in args):
+            return NotImplemented
+        if TracedInt not in map(type, args) or any(map(depends_on_data, args)):
+            return NotImplemented
+        made = args[0]
+        for function, bound in zip(extremes, args[1:], strict=True):
+            varies = TracedInt in (type(made), type(bound))
+            made = ROWS[function](host, f, [made, bound]) if varies else function(made, bound)
+        return register(host, made, np.int64) if type(made) is TracedInt else NotImplemented
+
+    return row
+
+
+ROUNDINGS = {"ceil": math.ceil, "floor": math.floor, "trunc": int, "rint": round, "round": round}
+FUNCTIONS = (
+    "exp", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "tanh", "square", "float32", "absolute",
+)  # fmt: skip
+FOLDS = {
+    "prod": lambda host, f, items: reduce(operator.mul, items),
+    "sum": lambda host, f, items: reduce(operator.add, items),
+    "max": lambda host, f, items: extreme_of(max, host, f, items),
+    "min": lambda host, f, items: extreme_of(min, host, f, items),
+}
+
+
+def extreme_of(function: Any, host: Any, f: Frame, items: Any) -> Any:
+    return ROWS[function](host, f, list(items))
+
+
+if np is not None:
+    for _name, _function in ROUNDINGS.items():
+        ROWS[getattr(np, _name)] = made_by("float64", rounding(_function))
+    for _name in FUNCTIONS:
+        ROWS[getattr(np, _name)] = made_by("float32" if _name == "float32" else "float64", function_of(_name))
+    for _name, _fold in FOLDS.items():
+        ROWS[getattr(np, _name)] = made_by("int64", folded(_fold))
+    ROWS[np.sqrt] = made_by("float64", root)
+    ROWS[np.maximum], ROWS[np.minimum], ROWS[np.clip] = bounded(max), bounded(min), bounded(max, min)
+    ROWS[np.int64] = made_by("int64", converted(TracedInt))
+    ROWS[np.float64] = made_by("float64", converted(TracedFloat))
+    ROW_KINDS.update({type(np.ceil), type(np.prod)})
