@@ -28,7 +28,7 @@ _INTS = frozenset({int, TracedInt})
 _REFERENCES = 3  # the variable's, one here, and that of the call which counts them
 
 
-class _Unknown(Exception):
+class Unknown(Exception):
     """Something that is no number of the kind that is understood here."""
 
 
@@ -37,15 +37,15 @@ def is_taken(host: Any, f: Frame, function: Any, args: tuple[Any, ...]) -> bool:
     symbols = next(arg.symbols for arg in args if type(arg) is TracedInt)
     if host.recorder.sub is not None:
         return False
-    excess = _excess(symbols, function, *args)
+    excess = excess_of(symbols, function, *args)
     cut = None if excess is None or symbols.is_answered(function, *args) else cut_after(f.info, f.lasti)
     if cut is None:
         return False
     try:
-        gone = {excess, *_others(symbols, f, cut)}
+        gone = {excess, *excesses(symbols, f, cut.others)}
         if not _changes_nothing(host, f, cut, gone):
             return False
-    except _Unknown:
+    except Unknown:
         return False
     host.copied = None if cut.copies is None else (f, cut.copies)
     return True
@@ -60,7 +60,7 @@ def called(host: Any, f: Frame, function: Any, args: Any) -> tuple[Any, Any]:
     return contiguous, (tensor,)
 
 
-def _excess(symbols: Symbols, function: Any, a: Any, b: Any) -> Number | None:
+def excess_of(symbols: Symbols, function: Any, a: Any, b: Any) -> Number | None:
     """What is zero if a comparison does not hold, and positive if it does; None if it may be negative."""
     if function not in COMPARED or {type(a), type(b)} - _INTS:
         return None
@@ -70,13 +70,14 @@ def _excess(symbols: Symbols, function: Any, a: Any, b: Any) -> Number | None:
     return symbols.unknowns.difference(large, small)
 
 
-def _others(symbols: Symbols, f: Frame, cut: Cut) -> set[Number]:
+def excesses(symbols: Symbols, f: Frame, others: list[tuple[str, Steps]]) -> set[Number]:
+    """The same for comparisons that are yet to come."""
     found = set()
-    for comparison, steps in cut.others:
+    for comparison, steps in others:
         operands = _values(f, steps)
-        excess = _excess(symbols, COMPARE[comparison], *operands)
+        excess = excess_of(symbols, COMPARE[comparison], *operands)
         if excess is None or (type(excess) is int and excess):
-            raise _Unknown
+            raise Unknown
         found.add(excess)
     return found
 
@@ -96,12 +97,12 @@ def _values(f: Frame, steps: Steps) -> list[Any]:
         elif term == "item":
             values, at = stack[-2:]
             if type(values) is not tuple or type(at) is not int or not -len(values) <= at < len(values):
-                raise _Unknown
+                raise Unknown
             stack[-2:] = [values[at]]
         else:
             function, operands = BINARY[arg], stack[-2:]
             if function not in _ARITHMETIC or {type(operand) for operand in operands} - _INTS:
-                raise _Unknown
+                raise Unknown
             stack[-2:] = [function(*operands)]
     return stack
 
@@ -122,7 +123,7 @@ def _parts(sizes: Any, index: Any) -> list[tuple[Any, Any]]:
     parts = index if type(index) is tuple else (index,)
     places = [i for i, part in enumerate(parts) if part is ...]
     if len(places) > 1 or len(parts) - len(places) > len(sizes):
-        raise _Unknown
+        raise Unknown
     at = places[0] if places else len(parts)
     behind = parts[at + 1 :]
     front = zip(sizes, parts[:at], strict=False)
@@ -138,7 +139,7 @@ def _is_all(size: Any, part: Any, gone: set[Number]) -> bool:
     if part.stop is None:
         return True
     if type(part.stop) not in _INTS:
-        raise _Unknown
+        raise Unknown
     if surely(operator.eq, size, part.stop):
         return True
     if type(size) is not TracedInt and type(part.stop) is not TracedInt:

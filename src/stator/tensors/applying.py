@@ -41,6 +41,8 @@ def apply(
             raise UnsupportedOp(describe(target.func), "a tensor of inference mode outside it", "tensor-metadata")
     if plan.silent:
         return _result(recorder, plan.result, None, tensors, [])
+    for index in {*plan.mutated, *(index for index, _ in plan.updates)}:
+        recorder.doubts.look(tensors[index])
     for index in plan.mutated:
         if reason := tensors[index]._storage.fixed:
             raise UnsupportedOp(describe(target.func), reason, "tensor-metadata")
