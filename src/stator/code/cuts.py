@@ -29,6 +29,7 @@ class Cut(NamedTuple):
     others: list[tuple[str, Steps]]  # the comparison, and what leads to its operands
     variable: int
     key: Steps  # what leads to the index
+    indexes: int  # the unit at which it is indexed
     copies: int | None  # the unit at which `contiguous()` is called, if it is
 
 
@@ -108,7 +109,7 @@ def _read(reader: BranchReader) -> Cut:
     others, target = reader.conditions()
     variable = reader.expect("variable")
     key, _ = reader.values("item", 1)
-    copies = None
+    indexes, copies = reader.last, None
     term, arg = reader.next()
     if (term, arg) == ("method", "contiguous"):
         reader.expect("call", 0)
@@ -116,4 +117,4 @@ def _read(reader: BranchReader) -> Cut:
         term, arg = reader.next()
     if (term, arg) != ("store", variable) or not reader.is_at(target):
         raise NotRead
-    return Cut(others, variable, key, copies)
+    return Cut(others, variable, key, indexes, copies)

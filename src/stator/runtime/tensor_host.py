@@ -126,6 +126,7 @@ class TensorHost(Host):
         self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor
         self.told_compiling = False  # the program asked, and the answer was yes
         self.copied: Any = None  # where a copy may be none, see runtime/cutting.py
+        self.cut: Any = None  # where a tensor is cut that may be short enough, see there
         self.padding: Any = None  # a branch that is taken in any case, see runtime/padding.py
         self.branched: set[tuple[Any, int]] = set()  # places of branches on numbers that the entry function reads
         self.read_truths: dict[Any, bool] = {}  # how they came out: by condition, or by node and writes to it
@@ -390,6 +391,8 @@ class TensorHost(Host):
             return padding.calculated(self, f, function, args, super().operate(f, function, *args))
         if function in INDEXED and type(args[0]) is TracedTensor:
             args = (args[0], self.as_index(f, args[1]), *args[2:])
+            if self.cut is not None and self.cut[:2] == (f, f.lasti):
+                return cutting.cut_off(self, f, *args)
         return super().operate(f, function, *args)
 
     def is_taken(self, f: Frame, function: Any, args: tuple[Any, ...]) -> bool:
@@ -427,8 +430,9 @@ class TensorHost(Host):
     def truth_of(self, value: Any) -> Any:
         if type(value) is TracedArray and value._tensor._meta.size.numel() == 1:
             value = value._tensor
-        if type(value) is TracedInt and self.is_taken(_frames.top_frame(), operator.ne, (value, 0)):
-            return True
+        if type(value) is TracedInt and not value.symbols.is_unbacked(value):
+            f = _frames.top_frame()
+            return self.is_taken(f, operator.ne, (value, 0)) or unrolling.truth(self, f, value)
         if type(value) in assumptions.CONDITIONS:
             f = _frames.top_frame()
             wanted = assumptions.wanted(self, f, value)

@@ -534,6 +534,7 @@ class Recorder:
         """Drops the recorder's own references to traced tensors."""
         self._inputs.release()
         self.scalars.release()
+        self.doubts.release()
         self.counts.release()
         self.evaluated.clear()
         self.constants.clear()
