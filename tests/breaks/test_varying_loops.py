@@ -64,6 +64,14 @@ def condition(x: Any) -> Any:
     return state * i
 
 
+def counted_down(x: Any) -> Any:
+    left, state = x.shape[1] - 1, x[:, 0]
+    while left:
+        state = torch.tanh(state + x[:, left])
+        left -= 1
+    return state
+
+
 def inner(x: Any) -> Any:
     state = x[:, 0]
     for i in range(x.shape[1]):
@@ -91,6 +99,7 @@ PROGRAMS = [
     filled,
     comprehension,
     condition,
+    counted_down,
     in_a_call,
     written,
 ]

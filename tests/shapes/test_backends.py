@@ -10,6 +10,9 @@ import torch.nn.functional as F
 from torch import nn
 
 import stator
+from tests.harness import check
+
+TWO = {"expect_recompiles": 1, "expect_graphs": 2}  # compilations
 
 
 class Block(nn.Module):
@@ -164,3 +167,23 @@ def test_backward_is_told_the_numbers_from_data():
         sum(one.square().sum() for one in theirs).backward()
         torch.testing.assert_close(x.grad, twin.grad)
     assert needed <= bound
+
+
+def test_gradients_of_convolutions_for_many_rows():
+    """Torch asks for 16 rows when it chooses code for a convolution, also for its backward."""
+    model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Conv2d(4, 2, 3))
+    check(
+        model, vary=[(torch.randn(n, 2, 7, 7),) for n in (3, 4, 15, 16, 17)], backend="aot_eager", **TWO, tolerance=1e-4
+    )
+
+
+def test_counts_of_chunks():
+    """Whether there is one chunk only is nothing that a backend has to know."""
+
+    def program(x):
+        chunks = F.pad(x, (0, 0, 0, -x.shape[1] % 4)).view(len(x), -1, 4, x.shape[2])
+        return (chunks * chunks.sum(2, keepdim=True)).sum(2)
+
+    lengths = (5, 7, 4, 12, 3, 9)
+    calls = [(torch.randn(2 + i, length, 3),) for i, length in enumerate(lengths)]
+    check(program, vary=calls, backend="aot_eager", **TWO, tolerance=1e-5)

@@ -164,3 +164,101 @@ def test_branches_that_differ(program):
     """What is another program on each side stays one."""
     calls = [(torch.randn(2 + i, length, 3),) for i, length in enumerate((7, 9, 8, 5, 12, 10))]
     check(program, vary=calls, expect_recompiles=None, expect_graphs=None)
+
+
+# ---- what is too long -------------------------------------------------------------------------------------------
+
+
+def truncated(x, most=8):
+    if x.shape[1] > most:
+        x = x[:, :most]
+    return x.cumsum(1)
+
+
+def truncated_ids(x, most):
+    if most < x.shape[1]:
+        x = x[..., 0:most, :]
+    return x * 2, x.shape[1] + 1
+
+
+def truncated_twice(x, mask):
+    if x.size(1) > 6:
+        x = x[:, :6]
+    if mask.size(1) > 6:
+        mask = mask[:, :6]
+    return (x * mask[..., None]).sum(1)
+
+
+LONG = (7, 9, 5, 12, 8, 16, 4)
+
+
+@pytest.mark.parametrize("lengths", [LONG, LONG[1:]])
+def test_one_compilation_for_short_and_long(lengths):
+    calls = [(torch.randn(2 + i, length, 3),) for i, length in enumerate(lengths)]
+    check(truncated, vary=calls, expect_recompiles=1, expect_graphs=None)
+    check(truncated_twice, vary=[(x, x[..., 0].clone()) for (x,) in calls], expect_recompiles=1, expect_graphs=None)
+
+
+def test_a_number_says_what_is_too_long():
+    calls = [(torch.randn(2 + i, length, 3), 4 + i) for i, length in enumerate(LONG)]
+    check(truncated_ids, vary=calls, expect_recompiles=1, expect_graphs=None)
+
+
+def cut_off(x):
+    if x.shape[1] > 8:
+        x = x[:, :8]
+    return x
+
+
+def returned(x):
+    return cut_off(x)
+
+
+def compared(x):
+    y = cut_off(x)
+    return y * 2 if y is x else y * 3
+
+
+def marked(x):
+    x.note = 3
+    return getattr(cut_off(x), "note", 2) + x
+
+
+def written(x):
+    y = cut_off(x)
+    y += 1
+    return y * 2
+
+
+def without_history(x):
+    with torch.no_grad():
+        if x.shape[1] > 8:
+            x = x[:, :8]
+    return x * 2
+
+
+def of_the_other(x, y):
+    if y.shape[1] > 8:
+        x = x[:, :8]
+    return x * 2
+
+
+def from_the_end(x):
+    if x.shape[1] > 8:
+        x = x[:, -8:]
+    return x * 2
+
+
+@pytest.mark.parametrize("program", [returned, compared, marked, written, from_the_end])
+def test_who_sees_whether_it_was_cut(program):
+    calls = [(torch.randn(2 + i, length, 3),) for i, length in enumerate(LONG)]
+    check(program, vary=calls, expect_recompiles=None, expect_graphs=None)
+    calls = [(torch.randn(2 + i, length, 3),) for i, length in enumerate(LONG[1:])]
+    check(program, vary=calls, expect_recompiles=None, expect_graphs=None)
+
+
+def test_history_is_not_cut():
+    calls = [(torch.randn(2 + i, length, 3, requires_grad=True),) for i, length in enumerate(LONG)]
+    check(without_history, vary=calls, expect_recompiles=None, expect_graphs=None)
+    calls = [(torch.randn(2, 4 + i), torch.randn(2, length)) for i, length in enumerate(LONG)]
+    check(of_the_other, vary=calls, expect_recompiles=None, expect_graphs=None)

@@ -52,3 +52,9 @@ def test_repeated_dimensions_are_not_compared():
 
     report = check(program, vary=[(torch.ones(n),) for n in (2, 3, 6, 9, 4)], expect_recompiles=None)
     assert report.gained("frames_captured") == 2, report.counts
+
+
+def test_what_had_gaps_may_have_some_again():
+    """A tensor without gaps in between does not make its stride the extent of the others."""
+    calls = [(torch.randn(2 + i, length, 4)[:, :4],) for i, length in enumerate((7, 4, 9, 5, 4, 12))]
+    check(lambda x: x.mean(1) + 1, vary=calls, expect_recompiles=1, expect_graphs=None)

@@ -29,20 +29,21 @@ class Cut(NamedTuple):
     others: list[tuple[str, Steps]]  # the comparison, and what leads to its operands
     variable: int
     key: Steps  # what leads to the index
+    indexes: int  # the unit at which it is indexed
     copies: int | None  # the unit at which `contiguous()` is called, if it is
 
 
-class _NoCut(Exception):
-    pass
+class NotRead(Exception):
+    """The instructions are no such branch."""
 
 
-class _Reader(Reader):
+class BranchReader(Reader):
     """Reads what is known to come."""
 
     def expect(self, term: str, arg: Any = None) -> Any:
         found, given = self.next()
         if found != term or (arg is not None and given != arg):
-            raise _NoCut
+            raise NotRead
         return given
 
     def values(self, end: str, count: int) -> tuple[Steps, Any]:
@@ -53,46 +54,67 @@ class _Reader(Reader):
             term, arg = self.next()
             if term == end and depth == count:
                 return steps, arg
-            if term not in _TAKEN or _TAKEN[term](arg) > depth:
-                raise _NoCut
-            depth += 1 - _TAKEN[term](arg)
+            depth += self.taken(term, arg, depth)
             steps.append((term, arg))
-        raise _NoCut
+        raise NotRead
+
+    def taken(self, term: str, arg: Any, depth: int) -> int:
+        """By how much a term changes the number of values."""
+        if term not in _TAKEN or _TAKEN[term](arg) > depth:
+            raise NotRead
+        return 1 - _TAKEN[term](arg)
+
+    def conditions(self) -> tuple[list[tuple[str, Steps]], int]:
+        """Comparisons that lead into what follows as well, and where it goes on if none holds."""
+        others: list[tuple[str, Steps]] = []
+        body = None
+        term, target = self.next()
+        while term == "if" and body in (None, target) and len(others) < _MOST:
+            body = target
+            steps, comparison, (term, target) = self.condition()
+            others.append((comparison, steps))
+        if term != "unless" or (body is not None and not self.is_at(body)):
+            raise NotRead
+        return others, target
+
+    def condition(self) -> tuple[Steps, str, Term]:
+        """What leads to the operands of a comparison, and the jump; a number alone is compared with zero."""
+        steps: Steps = []
+        depth = 0
+        for _ in range(_MOST):
+            term, arg = self.next()
+            if term == "comparison" and depth == 2:
+                return steps, arg, self.next()
+            if term in ("if", "unless") and depth == 1:
+                return [*steps, ("constant", 0)], "!=", (term, arg)
+            depth += self.taken(term, arg, depth)
+            steps.append((term, arg))
+        raise NotRead
 
 
 def cut_after(info: CodeInfo, unit: int) -> Cut | None:
-    """What the branch on the comparison at a unit is, if there is one and it does nothing but cut a variable."""
+    """What the branch at a unit, or on the comparison there, is if it does nothing but cut a variable."""
     try:
-        return _read(_Reader(info, unit))
-    except _NoCut:
+        return _read(branch_at(info, unit))
+    except NotRead:
         return None
 
 
-def _read(reader: _Reader) -> Cut:
-    others: list[tuple[str, Steps]] = []
-    body = None
-    reader.expect("comparison")
-    for _ in range(_MOST):
-        term, target = reader.next()
-        if term == "unless":
-            break
-        if term != "if" or body not in (None, target):
-            raise _NoCut
-        body = target
-        steps, comparison = reader.values("comparison", 2)
-        others.append((comparison, steps))
-    else:
-        raise _NoCut
-    if body is not None and not reader.is_at(body):
-        raise _NoCut
+def branch_at(info: CodeInfo, unit: int) -> BranchReader:
+    """Reads from the jump on."""
+    return BranchReader(info, info.ops[unit][2] if info.names[unit] == "COMPARE_OP" else unit)
+
+
+def _read(reader: BranchReader) -> Cut:
+    others, target = reader.conditions()
     variable = reader.expect("variable")
     key, _ = reader.values("item", 1)
-    copies = None
+    indexes, copies = reader.last, None
     term, arg = reader.next()
     if (term, arg) == ("method", "contiguous"):
         reader.expect("call", 0)
         copies = reader.last
         term, arg = reader.next()
     if (term, arg) != ("store", variable) or not reader.is_at(target):
-        raise _NoCut
-    return Cut(others, variable, key, copies)
+        raise NotRead
+    return Cut(others, variable, key, indexes, copies)

@@ -1,4 +1,4 @@
-"""Python 3.11: what instructions mean to those who read several of them as one idiom (cuts.py, messages.py)."""
+"""Python 3.11: what instructions mean to those who read several as one idiom (cuts.py, pads.py, messages.py)."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ TERMS: dict[str, Row] = {
     "LOAD_FAST": one("variable"),
     "STORE_FAST": one("store"),
     "LOAD_DEREF": one("cell"),
+    "LOAD_GLOBAL": lambda arg: (("global", arg[0]),),
+    "KW_NAMES": one("names"),
+    "BUILD_LIST": one("list"),
     "LOAD_ATTR": one("attribute"),
     "LOAD_METHOD": one("method"),
     "BINARY_SUBSCR": one("item"),

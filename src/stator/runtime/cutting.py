@@ -3,6 +3,9 @@
 `if pad > 0: x = x[:, :n]` behind `x = F.pad(x, …)`: without padding the slice is all of `x`. So the branch is taken in
 any case, and nothing is guarded. Nobody may see that the variable is another object then, or shares memory: it holds
 the only reference to a tensor of the graph that is no input.
+
+`if n > most: x = x[:, :most]`: so is the slice of a shorter tensor. It shares the memory in any case; that it is
+another object is a doubt (`tensors/doubts.py`).
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ import operator
 import sys
 from typing import Any
 
+import torch
+
 from stator.code.cuts import Cut, Steps, cut_after
 from stator.code.operators import BINARY, COMPARE
 from stator.frame import Frame
@@ -18,6 +23,7 @@ from stator.shapes.polynomial import Number
 from stator.shapes.scalar import TracedInt
 from stator.shapes.symbols import Symbols, number_of
 from stator.tensors.cuts import contiguous
+from stator.tensors.doubts import ASKING, ask
 from stator.tensors.rules.layout import is_surely_row_major, surely
 from stator.tensors.traced import TracedTensor
 
@@ -28,7 +34,7 @@ _INTS = frozenset({int, TracedInt})
 _REFERENCES = 3  # the variable's, one here, and that of the call which counts them
 
 
-class _Unknown(Exception):
+class Unknown(Exception):
     """Something that is no number of the kind that is understood here."""
 
 
@@ -37,15 +43,17 @@ def is_taken(host: Any, f: Frame, function: Any, args: tuple[Any, ...]) -> bool:
     symbols = next(arg.symbols for arg in args if type(arg) is TracedInt)
     if host.recorder.sub is not None:
         return False
-    excess = _excess(symbols, function, *args)
-    cut = None if excess is None or symbols.is_answered(function, *args) else cut_after(f.info, f.lasti)
+    cut = None if symbols.is_answered(function, *args) else cut_after(f.info, f.lasti)
     if cut is None:
         return False
+    excess = excess_of(symbols, function, *args)
     try:
-        gone = {excess, *_others(symbols, f, cut)}
+        if excess is None:
+            return _truncates(host, f, cut, function, args)
+        gone = {excess, *excesses(symbols, f, cut.others)}
         if not _changes_nothing(host, f, cut, gone):
             return False
-    except _Unknown:
+    except Unknown:
         return False
     host.copied = None if cut.copies is None else (f, cut.copies)
     return True
@@ -60,7 +68,7 @@ def called(host: Any, f: Frame, function: Any, args: Any) -> tuple[Any, Any]:
     return contiguous, (tensor,)
 
 
-def _excess(symbols: Symbols, function: Any, a: Any, b: Any) -> Number | None:
+def excess_of(symbols: Symbols, function: Any, a: Any, b: Any) -> Number | None:
     """What is zero if a comparison does not hold, and positive if it does; None if it may be negative."""
     if function not in COMPARED or {type(a), type(b)} - _INTS:
         return None
@@ -70,13 +78,14 @@ def _excess(symbols: Symbols, function: Any, a: Any, b: Any) -> Number | None:
     return symbols.unknowns.difference(large, small)
 
 
-def _others(symbols: Symbols, f: Frame, cut: Cut) -> set[Number]:
+def excesses(symbols: Symbols, f: Frame, others: list[tuple[str, Steps]]) -> set[Number]:
+    """The same for comparisons that are yet to come."""
     found = set()
-    for comparison, steps in cut.others:
+    for comparison, steps in others:
         operands = _values(f, steps)
-        excess = _excess(symbols, COMPARE[comparison], *operands)
+        excess = excess_of(symbols, COMPARE[comparison], *operands)
         if excess is None or (type(excess) is int and excess):
-            raise _Unknown
+            raise Unknown
         found.add(excess)
     return found
 
@@ -96,12 +105,12 @@ def _values(f: Frame, steps: Steps) -> list[Any]:
         elif term == "item":
             values, at = stack[-2:]
             if type(values) is not tuple or type(at) is not int or not -len(values) <= at < len(values):
-                raise _Unknown
+                raise Unknown
             stack[-2:] = [values[at]]
         else:
             function, operands = BINARY[arg], stack[-2:]
             if function not in _ARITHMETIC or {type(operand) for operand in operands} - _INTS:
-                raise _Unknown
+                raise Unknown
             stack[-2:] = [function(*operands)]
     return stack
 
@@ -117,12 +126,48 @@ def _changes_nothing(host: Any, f: Frame, cut: Cut, gone: set[Number]) -> bool:
     return all(_is_all(size, part, gone) for size, part in _parts(tensor._meta.size, index))
 
 
+def _truncates(host: Any, f: Frame, cut: Cut, function: Any, args: tuple[Any, ...]) -> bool:
+    """Whether the cut ends a dimension where the comparison says that it is too long, and does nothing else."""
+    tensor = f.locals[cut.variable]
+    if function is operator.ne or cut.others or cut.copies is not None or type(tensor) is not TracedTensor:
+        return False
+    if ASKING in host.whole_paths or tensor._stands_for is not torch.Tensor or {type(arg) for arg in args} - _INTS:
+        return False
+    long, most = reversed(args) if COMPARED[function] else args
+    (index,) = _values(f, cut.key)
+    parts = [(size, part) for size, part in _parts(tensor._meta.size, index) if part != slice(None)]
+    if len(parts) != 1 or type(parts[0][1]) is not slice or type(parts[0][1].stop) not in _INTS:
+        return False
+    size, part = parts[0]
+    if part.start not in (None, 0) or part.step is not None:
+        return False
+    if not surely(operator.eq, size, long) or not surely(operator.eq, part.stop, most):
+        return False
+    symbols = next(arg.symbols for arg in args if type(arg) is TracedInt)
+    host.cut = f, cut.indexes, symbols.compute(torch.sym_min, size, most)
+    return True
+
+
+def cut_off(host: Any, f: Frame, tensor: Any, index: Any) -> Any:
+    """What such a cut makes of a tensor."""
+    most, host.cut = host.cut[2], None
+    parts = list(index) if type(index) is tuple else [index]
+    at = next(i for i, part in enumerate(parts) if type(part) is slice and part.stop is not None)
+    parts[at] = slice(None, most)
+    made = host.recorder.call(operator.getitem, (tensor, tuple(parts)), {})
+    before, now = tensor._meta, made._meta
+    if (before.requires_grad, before.inference) != (now.requires_grad, now.inference):
+        ask()
+    host.recorder.doubts.add_object(tensor, made)
+    return made
+
+
 def _parts(sizes: Any, index: Any) -> list[tuple[Any, Any]]:
     """The dimensions that are indexed, and by what."""
     parts = index if type(index) is tuple else (index,)
     places = [i for i, part in enumerate(parts) if part is ...]
     if len(places) > 1 or len(parts) - len(places) > len(sizes):
-        raise _Unknown
+        raise Unknown
     at = places[0] if places else len(parts)
     behind = parts[at + 1 :]
     front = zip(sizes, parts[:at], strict=False)
@@ -138,7 +183,7 @@ def _is_all(size: Any, part: Any, gone: set[Number]) -> bool:
     if part.stop is None:
         return True
     if type(part.stop) not in _INTS:
-        raise _Unknown
+        raise Unknown
     if surely(operator.eq, size, part.stop):
         return True
     if type(size) is not TracedInt and type(part.stop) is not TracedInt:

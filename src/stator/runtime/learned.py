@@ -195,6 +195,9 @@ def _sizes(spec: TensorSpec, tensor: Any) -> Iterable[tuple[str, int]]:
     layout: Any = tensor
     strides = layout.stride()
     follows = extents(layout.shape, strides)
+    sizes, steps = spec.sizes, spec.strides or ()
+    if None not in (*sizes, *steps):  # what had gaps may have some again
+        follows &= extents([n for n in sizes if n is not None], [n for n in steps if n is not None])
     for dim, (before, stride) in enumerate(zip(spec.strides or (), strides, strict=False)):
         if before != stride and stride > 1 and dim not in follows:
             yield "stride", dim

@@ -31,6 +31,7 @@ from stator.shapes.guesses import is_next
 from stator.shapes.scalar import INTS, SMALL_INTS, TracedBool, TracedInt, evaluated, from_data, identical
 from stator.shapes.symbols import number_of
 from stator.shapes.texts import TracedText
+from stator.tensors import doubts
 from stator.tensors.traced import TracedTensor
 from stator.world.door import IMPORTERS, constant, is_structure
 
@@ -48,6 +49,8 @@ def same(host: Any, left: Any, right: Any) -> Any:
     answer = identical(left, right)
     if answer is not NotImplemented:
         return answer
+    if type(left) is type(right) is TracedTensor and host.recorder.doubts.may_be_one(left, right):
+        doubts.ask()
     kinds = VALUES.get(type(left)), VALUES.get(type(right))
     if kinds == (None, None) or (kinds[0] or type(left)) is not (kinds[1] or type(right)):
         return Host.same(host, left, right)
@@ -342,6 +345,8 @@ def identity_of(invert: bool) -> Caller:
 
 def id_of(host: Any, f: Frame, args: list[Any]) -> Any:
     """Which of the two bools it is, the data tells."""
+    if len(args) == 1 and type(args[0]) is TracedTensor and host.recorder.doubts.concern(args[0]):
+        doubts.ask()
     return id(args[0].decay()) if len(args) == 1 and type(args[0]) is TracedBool else NotImplemented
 
 

@@ -51,6 +51,7 @@ def attach(host: Any, function: Any, traced: Any, args: list[Any]) -> Any:
     """Registers later, in the order of the program; until then nobody may write to the tensor."""
     name = f"Tensor.{function.__name__}"
     meta = traced._meta
+    host.recorder.doubts.look(traced)
     outside = host.recorder.real(traced) is not None
     if not meta.requires_grad or host.recorder.sub is not None:
         raise host.refuse("autograd", "a tensor that does not require grad", function=name)

@@ -42,6 +42,7 @@ from stator.runtime import (
     marked,
     module_calls,
     overriding,
+    padding,
     prepared,
     scalar_warning,
     small_tensors,
@@ -130,6 +131,8 @@ class TensorHost(Host):
         self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor
         self.told_compiling = False  # the program asked, and the answer was yes
         self.copied: Any = None  # where a copy may be none, see runtime/cutting.py
+        self.cut: Any = None  # where a tensor is cut that may be short enough, see there
+        self.padding: Any = None  # a branch that is taken in any case, see runtime/padding.py
         self.branched: set[tuple[Any, int]] = set()  # places of branches on numbers that the entry function reads
         self.read_truths: dict[Any, bool] = {}  # how they came out: by condition, or by node and writes to it
         self.written_late = 0  # bytes of inputs that are written to behind a check of data
@@ -346,6 +349,8 @@ class TensorHost(Host):
                 return found
         if self.copied is not None:
             function, args = cutting.called(self, f, function, args)
+        if self.padding is not None:
+            return padding.called(self, f, function, args, kwargs)
         made = copy_warnings.copied(self, f, function, args, kwargs)
         if made is not None:
             return made
@@ -386,11 +391,25 @@ class TensorHost(Host):
             found = symbolic_host.contained(*args)
             if found is not NotImplemented:
                 return found
-        if function in cutting.COMPARED and TracedInt in map(type, args) and cutting.is_taken(self, f, function, args):
-            return True
+        if function in cutting.COMPARED and TracedInt in map(type, args):
+            if self.is_taken(f, function, args):
+                return True
+        elif self.padding is not None and function is not operator.getitem:
+            return padding.calculated(self, f, function, args, super().operate(f, function, *args))
         if function in INDEXED and type(args[0]) is TracedTensor:
             args = (args[0], self.as_index(f, args[1]), *args[2:])
+            if self.cut is not None and self.cut[:2] == (f, f.lasti):
+                return cutting.cut_off(self, f, *args)
         return super().operate(f, function, *args)
+
+    def is_taken(self, f: Frame, function: Any, args: tuple[Any, ...]) -> bool:
+        """Whether both sides of a branch on this comparison give the same, and one is taken without a question."""
+        return cutting.is_taken(self, f, function, args) or padding.start(self, f, function, args)
+
+    def frame_enters(self, f: Frame) -> None:
+        if self.padding is not None:
+            padding.refuse(self)
+        super().frame_enters(f)
 
     def as_index(self, f: Frame, key: Any) -> Any:
         """A key for a tensor: torch takes arrays with one dimension as tensors."""
@@ -418,6 +437,9 @@ class TensorHost(Host):
     def truth_of(self, value: Any) -> Any:
         if type(value) is TracedArray and value._tensor._meta.size.numel() == 1:
             value = value._tensor
+        if type(value) is TracedInt and not value.symbols.is_unbacked(value):
+            f = _frames.top_frame()
+            return self.is_taken(f, operator.ne, (value, 0)) or unrolling.truth(self, f, value)
         if type(value) in assumptions.CONDITIONS:
             f = _frames.top_frame()
             wanted = assumptions.wanted(self, f, value)

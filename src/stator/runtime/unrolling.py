@@ -230,6 +230,14 @@ def note_operation(host: Any, f: Frame, made: Any, before: Any) -> None:
         host.tests[place] = rounds + 1, operations
 
 
+def truth(host: Any, f: Frame, number: TracedInt) -> bool:
+    """`while n`: whether there is another round."""
+    before, answer = stamp(host), bool(number)
+    if host.counts_rounds:
+        note_operation(host, f, answer, before)
+    return answer
+
+
 def is_iterated(f: Frame) -> bool:
     """Whether the next instruction asks for the iterator of what this one makes, and nothing else sees it."""
     rows = units(f.code)
@@ -239,7 +247,7 @@ def is_iterated(f: Frame) -> bool:
 def goes_back(f: Frame) -> bool:
     """Whether the instruction is the condition of another round of a `while`."""
     rows = units(f.code)
-    return rows[rows[f.lasti][2]][0].startswith("POP_JUMP_BACKWARD")
+    return any(rows[unit][0].startswith("POP_JUMP_BACKWARD") for unit in (f.lasti, rows[f.lasti][2]))
 
 
 def here(f: Frame) -> Places:

@@ -62,7 +62,21 @@ def env_class() -> Any:
             if self.choosing and fallback_value is not None:
                 with self.suppress_guards():
                     return super().evaluate_sym_node(sym_node, size_oblivious, fallback_value)
+            if fallback_value is not None and self.origin() is None and self._is_general(sym_node, fallback_value):
+                return fallback_value
             return super().evaluate_sym_node(sym_node, size_oblivious, fallback_value)
+
+        def _is_general(self, sym_node: Any, answer: bool) -> bool:
+            """Whether a backend, which has code for all sizes behind this answer, is given it without a guard.
+
+            That is so for sizes that were calculated: where this call has the same answer, and where one may be 1.
+            """
+            expr = sym_node.expr
+            if not expr.is_Relational or not expr.has(sympy.core.function.Application):
+                return False
+            if 1 in expr.args and expr.rel_op in ("==", "!="):
+                return self._maybe_evaluate_static(expr) is None
+            return sym_node.has_hint() and bool(sym_node.hint) == answer
 
         def size_symbol(self, value: int, source: Source) -> Any:
             """What `create_symbol` makes for a size, without comparing it with one: sympy thinks long about that."""

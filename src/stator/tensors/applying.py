@@ -43,6 +43,8 @@ def apply(
         return _result(recorder, plan.result, None, tensors, [])
     if state.grad and not recorder.traces:  # compilers refuse by themselves, and give other views than these
         _check_sealed(target, plan, tensors)
+    for index in {*plan.mutated, *(index for index, _ in plan.updates)}:
+        recorder.doubts.look(tensors[index])
     for index in plan.mutated:
         if reason := tensors[index]._storage.fixed:
             raise UnsupportedOp(describe(target.func), reason, "tensor-metadata")

@@ -28,7 +28,6 @@ ANSWERS: dict[str, Callable[[TracedTensor], Any]] = {
     "layout": lambda t: torch.strided,
     "ndim": lambda t: len(t._meta.size),
     "requires_grad": lambda t: t._meta.requires_grad,
-    "is_leaf": lambda t: t._meta.leaf,
     "itemsize": lambda t: t._meta.dtype.itemsize,
     "nbytes": lambda t: math.prod(t._meta.size) * t._meta.dtype.itemsize,
     "is_cpu": lambda t: t._meta.device.type == "cpu",
@@ -65,6 +64,7 @@ def read(recorder: Recorder, traced: TracedTensor, name: str) -> Any:
         return recorder.record(recorded, (traced, name), {})
     special = _SPECIAL.get(name)
     if special is not None:
+        recorder.doubts.look(traced)
         return special(recorder, traced)
     if name == "__class__":
         return traced._stands_for
@@ -81,6 +81,7 @@ def _from_class(recorder: Recorder, traced: TracedTensor, name: str) -> Any:
         return found.__get__(traced, traced._stands_for)
     if isinstance(found, (types.GetSetDescriptorType, property)):
         raise UnsupportedOp(f"Tensor.{name}", "this attribute is not known while capturing")
+    recorder.doubts.look(traced)
     if name in traced.__dict__:
         return traced.__dict__[name]
     real = recorder.real(traced)
@@ -111,6 +112,7 @@ def _namespace(recorder: Recorder, traced: TracedTensor) -> Any:
 
 
 _SPECIAL: dict[str, Callable[[Recorder, TracedTensor], Any]] = {
+    "is_leaf": lambda recorder, traced: traced._meta.leaf,
     "grad": _grad,
     "grad_fn": _grad_fn,
     "__dict__": _namespace,
@@ -119,6 +121,7 @@ _SPECIAL: dict[str, Callable[[Recorder, TracedTensor], Any]] = {
 
 def write(recorder: Recorder, traced: TracedTensor, name: str, value: Any) -> None:
     """Performs `traced.name = value`."""
+    recorder.doubts.look(traced)
     rule = _WRITES.get(name)
     if rule is not None:
         rule(recorder, traced, value)

@@ -26,6 +26,7 @@ def finish(recorder: Recorder, outputs: Any) -> fx.GraphModule:
     recorder.state.finish(not recorder.traces and left is not None and left.nesting > recorder.scope.nesting)
     if any(traced._node.graph is not recorder.graph for traced in outputs):
         raise left_its_graph()
+    recorder.doubts.at_end(outputs, recorder._inputs.storages.values())
     failing = {node for node in recorder.graph.nodes if node.op.startswith("call") and may_fail(node)}
     failing |= recorder.numbers.takers_of_data()
     recorder.failing = failing

@@ -57,12 +57,13 @@ class WatchingMode(FakeTensorMode):
             if pure and not func.is_view:
                 try_kernel(func, args, kwargs, made)
             return self._in_rows(made) if func in _IN_ROWS else made
-        env.choosing = env.approximate or _one_backend(args[1])
+        env.choosing = env.approximate or _one_backend(args[_CONVOLUTIONS[func]])
         try:
             made = super().__torch_dispatch__(func, types, args, kwargs)
         finally:
             env.choosing = False
-        return self._laid_out(func, args, kwargs, made) if env.symbols.unbacked else made
+        is_one = isinstance(made, torch.Tensor)
+        return self._laid_out(func, args, kwargs, made) if is_one and env.symbols.unbacked else made
 
     def _in_rows(self, made: Any) -> Any:
         """The results of an operation that lays the first one out row by row, which torch does not tell."""
@@ -100,7 +101,11 @@ _IN_ROWS = frozenset(
         _aten.log_sigmoid_forward.default,
     }
 )
-_CONVOLUTIONS = frozenset({torch.ops.aten.convolution.default, torch.ops.aten._convolution.default})
+_CONVOLUTIONS = {  # the place of the weight among the arguments
+    _aten.convolution.default: 1,
+    _aten._convolution.default: 1,
+    _aten.convolution_backward.default: 2,
+}
 
 
 def _one_backend(weight: Any) -> bool:

@@ -89,6 +89,8 @@ def _check(recorder: Recorder, ends: Traced) -> None:
         raise UnsupportedOp("torch.autograd.grad", "sizes that only data tells", "autograd")
     if recorder.sub is not None:
         raise UnsupportedOp("torch.autograd.grad", "inside of a backward", "autograd")
+    for one in ends:
+        recorder.doubts.look(one)
     met: set[str] | None = None
     for name in recorder.inputs:
         meta = recorder.meta_of_input(name)

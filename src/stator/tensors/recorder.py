@@ -23,6 +23,7 @@ from stator.tensors import gradients as gradients
 from stator.tensors import normalising as normalising
 from stator.tensors import triangles as triangles
 from stator.tensors.applying import apply
+from stator.tensors.doubts import Doubts
 from stator.tensors.examples import examples
 from stator.tensors.fakes import WatchingMode, make_fake, own_mode
 from stator.tensors.leaving import Calls, state_effects
@@ -133,6 +134,7 @@ class Recorder:
         self.numbers = NumberNodes(self)
         self.counts, self.writes = counting.Counts(), 0
         self.scalars = Scalars()
+        self.doubts = Doubts()
         self.evaluated: dict[Any, Any] = {}  # by source and operands: what Python calculates in the graph
         self.follows_data = False  # some symbols are numbers that only data tells
         self.start_symbols: Callable[[], Symbols] | None = None  # where data may become symbols
@@ -533,6 +535,7 @@ class Recorder:
         """Drops the recorder's own references to traced tensors."""
         self._inputs.release()
         self.scalars.release()
+        self.doubts.release()
         self.counts.release()
         self.evaluated.clear()
         self.constants.clear()

@@ -12,7 +12,15 @@ import torch.nn.functional as F
 
 from stator.shapes.scalar import TracedInt
 from stator.tensors.meta import Meta
-from stator.tensors.rules.layout import broadcast, copied, elementwise, is_definite, is_row_major, is_surely_row_major
+from stator.tensors.rules.layout import (
+    are_in_order,
+    broadcast,
+    copied,
+    elementwise,
+    is_definite,
+    is_row_major,
+    is_surely_row_major,
+)
 from stator.tensors.rules.table import CPU, FLOATS, KNOWN, SAME, Fresh, Rule, is_meta, need, register
 
 _C = torch._C._nn
@@ -54,12 +62,14 @@ def _kind(operand: Any) -> Any:
 
 def _common(*operands: Any, dtype: torch.dtype) -> Fresh:
     metas = [x for x in operands if is_meta(x)]
-    need(metas and all(is_definite(x) if is_meta(x) else is_operand(x) for x in operands))
+    need(metas and all(is_meta(x) or is_operand(x) for x in operands))
     shape = broadcast([meta.size for meta in metas])
     need(shape is not None)
     assert shape is not None
-    if not all(map(is_surely_row_major, metas)):  # see is_definite
-        need(1 not in shape or all(is_row_major(meta) or len(meta.size) == len(shape) for meta in metas))
+    if not are_in_order(shape, metas):
+        need(all(map(is_definite, metas)))
+        if not all(map(is_surely_row_major, metas)):  # see is_definite
+            need(1 not in shape or all(is_row_major(meta) or len(meta.size) == len(shape) for meta in metas))
     return Fresh(shape, dtype, elementwise(shape, metas, len(metas) < len(operands)))
 
 

@@ -143,6 +143,11 @@ def is_in_order(shape: Sizes, meta: Meta) -> bool:
     return True
 
 
+def are_in_order(shape: Sizes, operands: Sequence[Meta]) -> bool:
+    """Whether all do, over a size in which nothing is one."""
+    return all(surely(operator.ne, length, 1) for length in shape) and all(is_in_order(shape, one) for one in operands)
+
+
 def elementwise(shape: Sizes, operands: Sequence[Meta], scalars: bool = False) -> Sizes:
     """Strides of the result of an elementwise operation; `scalars`: numbers are among the operands."""
     if all(is_in_order(shape, meta) for meta in operands):

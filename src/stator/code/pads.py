@@ -1,0 +1,84 @@
+"""Branches that make tensors longer: `if pad > 0: x = F.pad(x, (0, pad))`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from stator.code.cuts import BranchReader, NotRead, Steps, branch_at
+from stator.code.decode import CodeInfo
+
+# How many values are taken for the one that is left.
+_TAKEN: dict[str, Callable[[int], int]] = {
+    "constant": lambda arg: 0,
+    "variable": lambda arg: 0,
+    "global": lambda arg: 0,
+    "attribute": lambda arg: 1,
+    "method": lambda arg: 1,
+    "item": lambda arg: 2,
+    "operator": lambda arg: 2,
+    "tuple": lambda arg: arg,
+    "list": lambda arg: arg,
+    "call": lambda arg: arg + 1,
+}
+_NAMED = ("global", "attribute", "method")
+_LAST = frozenset({"pad", "cat", "concat"})  # names of functions whose results are kept
+_OTHERS = frozenset({"size", "zeros", "new_zeros", "ones", "new_ones", "full", "new_full"})
+_MOST = 128  # terms
+_LOADS = frozenset({"LOAD_FAST", "DELETE_FAST", "LOAD_CLOSURE"})
+
+
+class Pad(NamedTuple):
+    """What follows a comparison: others, one of which is enough, and statements that give variables new values."""
+
+    others: list[tuple[str, Steps]]  # the comparison, and what leads to its operands
+    results: dict[int, int]  # the unit that makes a value, and the variable that gets it
+    fresh: frozenset[int]  # variables that nothing else reads
+
+
+def pad_after(info: CodeInfo, unit: int) -> Pad | None:
+    """What the branch at a unit, or on the comparison there, is if it does nothing but make tensors longer."""
+    try:
+        return _read(branch_at(info, unit), info)
+    except NotRead:
+        return None
+
+
+def _read(reader: BranchReader, info: CodeInfo) -> Pad:
+    others, target = reader.conditions()
+    body, results = reader.unit, {}
+    while not reader.is_at(target):
+        unit, variable = _statement(reader)
+        results[unit] = variable
+    if not results or "locals" in info.code.co_names:
+        raise NotRead
+    stored = set(results.values())
+    read = {
+        arg
+        for unit, (name, (_, arg, _)) in enumerate(zip(info.names, info.ops, strict=True))
+        if name in _LOADS and not body <= unit < target
+    }
+    return Pad(others, results, frozenset(stored - read))
+
+
+def _statement(reader: BranchReader) -> tuple[int, int]:
+    """One assignment: the unit that makes the value, and the variable."""
+    names: list[str | None] = []  # of the values on the stack
+    last: tuple[int, str, str | None] | None = None
+    for _ in range(_MOST):
+        term, arg = reader.next()
+        if term == "store" and len(names) == 1 and last is not None:
+            unit, kind, name = last
+            if kind == "operator" or (kind == "call" and name in _LAST):
+                return unit, arg
+        if term == "names":
+            continue
+        if term not in _TAKEN or _TAKEN[term](arg) > len(names):
+            break
+        taken = names[len(names) - _TAKEN[term](arg) :]
+        if term == "call" and taken[0] not in _LAST | _OTHERS:
+            break
+        del names[len(names) - len(taken) :]
+        names.append(arg if term in _NAMED else None)
+        last = reader.last, term, taken[0] if taken else None
+    raise NotRead
