@@ -15,6 +15,7 @@ from tests.breaks.test_counts import CALLS, graphs
 from tests.harness import check
 
 X = torch.arange(4.0)
+I = torch.tensor([1, 0])
 
 
 def test_one_kernel_between_breaks_is_not_compiled() -> None:
@@ -41,6 +42,38 @@ def test_arithmetic_on_numbers_is_no_kernel() -> None:
         return y.shape
 
     assert graphs(lambda: program, [(torch.arange(k + 3.0), k) for k in (2, 3, 4)])[0] == 2
+
+
+@pytest.mark.parametrize("work", [torch.sum, torch.argmax, lambda x: x.topk(2), lambda x: x.gather(0, I), len])
+def test_so_are_reductions_and_searches(work: Any) -> None:
+    def program(x: Any) -> Any:
+        y = x.sin() + 1
+        time.perf_counter()
+        z = work(y)
+        time.perf_counter()
+        return z
+
+    assert graphs(lambda: program, CALLS[:3])[0] == 1
+
+
+def test_views_before_a_break_are_not_compiled() -> None:
+    def program(x: Any) -> Any:
+        rows = [row[None] for row in x.unbind()]
+        time.perf_counter()
+        return torch.cat(rows) + x.sin()
+
+    assert graphs(lambda: program, CALLS[:3])[0] == 1
+
+
+def test_one_kernel_is_not_compiled_a_second_time() -> None:
+    def program(x: Any) -> Any:
+        for i in range(4):
+            x = x.sin() + i
+            stator.graph_break()
+            x = x * 2
+        return x
+
+    assert graphs(lambda: program, CALLS[:3])[0] == 2  # not what follows the last round
 
 
 def test_two_kernels_are() -> None:
