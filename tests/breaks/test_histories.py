@@ -52,6 +52,26 @@ def by_a_function(x: Any) -> Any:
     return gradient(y, h)
 
 
+def doubled(x: Any) -> Any:
+    stator.graph_break()
+    return x * 2
+
+
+def inside_of_the_call(x: Any) -> Any:
+    h = x * 2
+    y = (h * h).sum()
+    return torch.autograd.grad(
+        y + doubled(y),
+        h,
+    )
+
+
+def at_the_call(x: Any) -> Any:
+    h = x * 2
+    y = (h * h)[h > 1].sum()
+    return torch.autograd.grad(y, h)  # a size depends on data, so that this is a break
+
+
 class ByAMethod:
     def gradient(self, y: Any, h: Any) -> Any:
         return gradient(y, h)
@@ -81,7 +101,18 @@ def tangents(x: Any) -> Any:
     return torch.autograd.functional.jvp(lambda a: broken(a) * a, x.detach(), torch.ones(3))
 
 
-PROGRAMS = [hooked, with_respect_to, by_another_name, by_a_function, ByAMethod(), penalty, second_order, tangents]
+PROGRAMS = [
+    hooked,
+    with_respect_to,
+    by_another_name,
+    by_a_function,
+    ByAMethod(),
+    inside_of_the_call,
+    at_the_call,
+    penalty,
+    second_order,
+    tangents,
+]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

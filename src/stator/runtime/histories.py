@@ -72,9 +72,12 @@ def is_of_torch(function: FunctionType) -> bool:
 
 
 def rest_of(code: CodeType, unit: int) -> int:
-    """The first instruction that may still be executed: that of the outermost loop around a place, or the place."""
+    """The first instruction of the statement at a place, or of the outermost loop around it."""
+    lines = [row[0] for row in code.co_positions()]
+    names = [row[0] for row in units(code)]
+    first = max((at + 1 for at in range(unit) if names[at] == "POP_TOP" or names[at].startswith("STORE_")), default=0)
+    first = min(first, lines.index(lines[unit]))
     backward = [(at, jump_target(code, at)) for at, row in enumerate(units(code)) if "BACKWARD" in row[0]]
-    first = unit
     for _ in backward:
         first = min([first, *(target for at, target in backward if at >= first)])
     return first
