@@ -136,6 +136,13 @@ def taken_before(x: Any) -> Any:
     return (y * taken).sum()
 
 
+def taken_twice_before(x: Any) -> Any:
+    y = x.sin()
+    (taken,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    stator.graph_break()
+    return (y * taken).sum()
+
+
 class Watched(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -152,7 +159,7 @@ def through_a_module(x: Any) -> Any:
     return watched(x).sum()
 
 
-@pytest.mark.parametrize("program", [plain, taken_before, through_a_module])
+@pytest.mark.parametrize("program", [plain, taken_before, taken_twice_before, through_a_module])
 def test_training_is_traced(program: Any) -> None:
     """Where nobody asks for a history any more, the graph before a break is one for the backend."""
     graphs = []

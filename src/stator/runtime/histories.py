@@ -8,6 +8,7 @@ operations make, so there the graph runs as it is.
 from __future__ import annotations
 
 import dis
+from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -88,9 +89,18 @@ def mentions(code: CodeType, start: int = 0) -> bool:
         return True
     if TAKES.issubset(code.co_names) and TAKES.issubset(names_from(code, start)):
         return True
-    if any(type(value) is tuple and "create_graph" in value for value in code.co_consts):  # names of arguments
+    if any(map(names_second, code.co_consts)) and any(names_second(row.argval) for row in constants_from(code, start)):
         return True
     return any(mentions(value) for value in code.co_consts if type(value) is CodeType)
+
+
+def names_second(value: Any) -> bool:
+    """Whether the names of arguments ask for gradients that can be differentiated again."""
+    return type(value) is tuple and "create_graph" in value
+
+
+def constants_from(code: CodeType, start: int) -> Iterator[Any]:
+    return (row for row in dis.get_instructions(code) if row.offset >= 2 * start and row.opcode in dis.hasconst)
 
 
 def names_from(code: CodeType, start: int) -> set[str]:
