@@ -46,6 +46,14 @@ def two_views(x):
     return a, flat, x
 
 
+def copies(x):
+    a = x.numpy()
+    same, turned, flat = a.astype(np.float32), a.T.astype("float32"), a.flatten()
+    a += 1
+    flat *= 2
+    return same, turned, flat, a.T.flatten(), torch.from_numpy(same) + 1
+
+
 def with_out(x):
     a = x.numpy()
     made = np.zeros_like(a)
@@ -73,6 +81,7 @@ WHOLE = {
     "sort": sort_rows,
     "normalise": normalise,
     "two views": two_views,
+    "copies": copies,
     "out": with_out,
     "several results": several,
     "loop": loop,
