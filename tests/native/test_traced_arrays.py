@@ -47,7 +47,7 @@ def two_views(x):
 
 
 def copies(x):
-    a = x.numpy()
+    a = (x * 2).numpy()
     same, turned, flat = a.astype(np.float32), a.T.astype("float32"), a.flatten()
     a += 1
     flat *= 2
@@ -208,6 +208,7 @@ TRACED = {
     "arithmetic": lambda x: (x.numpy() * 2 + 1, np.sqrt(np.abs(x.numpy())).sum(axis=0)),
     "write through": write_through,
     "two views": two_views,
+    "copies": copies,
     "normalise": normalise,
     "mask": lambda x: np.where(x.numpy() > 2, x.numpy(), np.float32(0)),
 }
