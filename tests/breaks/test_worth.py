@@ -276,3 +276,30 @@ def test_a_graph_that_cannot_be_is_not_compiled_first() -> None:
     for _ in range(3):
         assert torch.equal(compiled(X), (X / 2).sin() + 1)
     assert len(made) == 2
+
+
+def switches(program: Any) -> int:
+    """How often the graph of a program switches the grad mode."""
+    (graph,) = stator.explain(program, backend="eager")(X).graphs
+    return sum(name.endswith("_set_grad_enabled") for name in graph.ops)
+
+
+def test_the_grad_mode_is_switched_where_something_runs() -> None:
+    def unread(x: Any) -> Any:
+        numbers = [x.sum().item(), x.mean().item()]
+        return x * len(numbers)
+
+    def modes(x: Any) -> Any:
+        with torch.no_grad():
+            x = x * 2
+            with torch.enable_grad():
+                pass
+            with torch.inference_mode():
+                y = x + 1
+            x = x * 3
+        with torch.no_grad():
+            return x + 1, y.is_inference(), torch.is_grad_enabled()
+
+    assert switches(unread) == 0
+    for program in (unread, modes):
+        check(program, X)
