@@ -47,7 +47,7 @@ def remove_idle_switches(graph: fx.Graph, grad: bool) -> None:
         if last is not None and (node.target is SWITCH or last.args[0] is now):
             graph.erase_node(last)
         elif last is not None:
-            now = last.args[0]  # type: ignore[assignment]
+            now = last.args[0]
         last = node if node.target is SWITCH else None
         if node.target in UNKNOWN:
             now = None
