@@ -105,5 +105,7 @@ def constants_from(code: CodeType, start: int) -> Iterator[Any]:
 
 def names_from(code: CodeType, start: int) -> set[str]:
     """What the instructions from one on call globals and attributes."""
+    if not start:
+        return set(code.co_names)
     rows = dis.get_instructions(code)
     return {row.argval for row in rows if row.offset >= 2 * start and row.opcode in dis.hasname}
