@@ -142,7 +142,7 @@ def test_a_string_that_says_what_to_do_is_a_constant() -> None:
     def program(x: Any, mode: str) -> Any:
         y = x + 1
         stator.graph_break()
-        return y.sin() if mode == "sin" else y.cos()
+        return (y.sin() if mode == "sin" else y.cos()) + 1
 
     made, ran = graphs(lambda: program, [(torch.ones(2), mode) for mode in ("sin", "cos", "sin", "cos")])
     assert made == 3 and ran == [2] * 4  # before the break it is the same graph

@@ -52,6 +52,26 @@ def by_a_function(x: Any) -> Any:
     return gradient(y, h)
 
 
+def doubled(x: Any) -> Any:
+    stator.graph_break()
+    return x * 2
+
+
+def inside_of_the_call(x: Any) -> Any:
+    h = x * 2
+    y = (h * h).sum()
+    return torch.autograd.grad(
+        y + doubled(y),
+        h,
+    )
+
+
+def at_the_call(x: Any) -> Any:
+    h = x * 2
+    y = (h * h)[h > 1].sum()
+    return torch.autograd.grad(y, h)  # a size depends on data, so that this is a break
+
+
 class ByAMethod:
     def gradient(self, y: Any, h: Any) -> Any:
         return gradient(y, h)
@@ -81,7 +101,18 @@ def tangents(x: Any) -> Any:
     return torch.autograd.functional.jvp(lambda a: broken(a) * a, x.detach(), torch.ones(3))
 
 
-PROGRAMS = [hooked, with_respect_to, by_another_name, by_a_function, ByAMethod(), penalty, second_order, tangents]
+PROGRAMS = [
+    hooked,
+    with_respect_to,
+    by_another_name,
+    by_a_function,
+    ByAMethod(),
+    inside_of_the_call,
+    at_the_call,
+    penalty,
+    second_order,
+    tangents,
+]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -105,6 +136,13 @@ def taken_before(x: Any) -> Any:
     return (y * taken).sum()
 
 
+def taken_twice_before(x: Any) -> Any:
+    y = x.sin()
+    (taken,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    stator.graph_break()
+    return (y * taken).sum()
+
+
 class Watched(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -121,7 +159,7 @@ def through_a_module(x: Any) -> Any:
     return watched(x).sum()
 
 
-@pytest.mark.parametrize("program", [plain, taken_before, through_a_module])
+@pytest.mark.parametrize("program", [plain, taken_before, taken_twice_before, through_a_module])
 def test_training_is_traced(program: Any) -> None:
     """Where nobody asks for a history any more, the graph before a break is one for the backend."""
     graphs = []

@@ -15,6 +15,7 @@ from tests.breaks.test_counts import CALLS, graphs
 from tests.harness import check
 
 X = torch.arange(4.0)
+I = torch.tensor([1, 0])
 
 
 def test_one_kernel_between_breaks_is_not_compiled() -> None:
@@ -41,6 +42,38 @@ def test_arithmetic_on_numbers_is_no_kernel() -> None:
         return y.shape
 
     assert graphs(lambda: program, [(torch.arange(k + 3.0), k) for k in (2, 3, 4)])[0] == 2
+
+
+@pytest.mark.parametrize("work", [torch.sum, torch.argmax, lambda x: x.topk(2), lambda x: x.gather(0, I), len])
+def test_so_are_reductions_and_searches(work: Any) -> None:
+    def program(x: Any) -> Any:
+        y = x.sin() + 1
+        time.perf_counter()
+        z = work(y)
+        time.perf_counter()
+        return z
+
+    assert graphs(lambda: program, CALLS[:3])[0] == 1
+
+
+def test_views_before_a_break_are_not_compiled() -> None:
+    def program(x: Any) -> Any:
+        rows = [row[None] for row in x.unbind()]
+        time.perf_counter()
+        return torch.cat(rows) + x.sin()
+
+    assert graphs(lambda: program, CALLS[:3])[0] == 1
+
+
+def test_one_kernel_is_not_compiled_a_second_time() -> None:
+    def program(x: Any) -> Any:
+        for i in range(4):
+            x = x.sin() + i
+            stator.graph_break()
+            x = x * 2
+        return x
+
+    assert graphs(lambda: program, CALLS[:3])[0] == 2  # not what follows the last round
 
 
 def test_two_kernels_are() -> None:
@@ -243,3 +276,30 @@ def test_a_graph_that_cannot_be_is_not_compiled_first() -> None:
     for _ in range(3):
         assert torch.equal(compiled(X), (X / 2).sin() + 1)
     assert len(made) == 2
+
+
+def switches(program: Any) -> int:
+    """How often the graph of a program switches the grad mode."""
+    (graph,) = stator.explain(program, backend="eager")(X).graphs
+    return sum(name.endswith("_set_grad_enabled") for name in graph.ops)
+
+
+def test_the_grad_mode_is_switched_where_something_runs() -> None:
+    def unread(x: Any) -> Any:
+        numbers = [x.sum().item(), x.mean().item()]
+        return x * len(numbers)
+
+    def modes(x: Any) -> Any:
+        with torch.no_grad():
+            x = x * 2
+            with torch.enable_grad():
+                pass
+            with torch.inference_mode():
+                y = x + 1
+            x = x * 3
+        with torch.no_grad():
+            return x + 1, y.is_inference(), torch.is_grad_enabled()
+
+    assert switches(unread) == 0
+    for program in (unread, modes):
+        check(program, X)

@@ -283,3 +283,26 @@ def test_captures_that_fail_in_every_way_come_to_an_end(monkeypatch: Any) -> Non
     eager, compiled = refused_view(), stator.compile(refused_view(), backend="aot_eager")
     for _ in range(2):
         assert repr(eager(torch.ones(3))[:2]) == repr(compiled(torch.ones(3))[:2])
+
+
+def chosen_part(x: Any, w: Any) -> Any:
+    chances = (x @ w).softmax(-1)
+    at = chances.sum(0).argmax().item()
+    loss = chances[:, at].log().sum() + chances[-1, -at].exp() + chances[at : at + 1].sum()
+    (grad,) = torch.autograd.grad(loss, w)
+    return loss.detach(), grad, at
+
+
+def written_part(x: Any, w: Any) -> Any:
+    made, at = x @ w, int(x.sum()) % 3
+    made = made * 1
+    made[at] = 0
+    made[at, 1] = w[at, 2] * 3
+    return torch.autograd.grad(made.exp().sum(), w)
+
+
+@both
+@pytest.mark.parametrize("program", [chosen_part, written_part])
+def test_parts_at_places_that_data_tells(program: Any, backend: str) -> None:
+    x, w = draw(3, 3), draw(3, 3, grad=True)
+    check(program, vary=[(x, w), (x.flip(0), -w), (x.abs() * 2, w)], backend=backend, tolerance=1e-6)

@@ -46,6 +46,14 @@ def two_views(x):
     return a, flat, x
 
 
+def copies(x):
+    a = (x * 2).numpy()
+    same, turned, flat = a.astype(np.float32), a.T.astype("float32"), a.flatten()
+    a += 1
+    flat *= 2
+    return same, turned, flat, a.T.flatten(), torch.from_numpy(same) + 1
+
+
 def with_out(x):
     a = x.numpy()
     made = np.zeros_like(a)
@@ -73,6 +81,7 @@ WHOLE = {
     "sort": sort_rows,
     "normalise": normalise,
     "two views": two_views,
+    "copies": copies,
     "out": with_out,
     "several results": several,
     "loop": loop,
@@ -199,6 +208,7 @@ TRACED = {
     "arithmetic": lambda x: (x.numpy() * 2 + 1, np.sqrt(np.abs(x.numpy())).sum(axis=0)),
     "write through": write_through,
     "two views": two_views,
+    "copies": copies,
     "normalise": normalise,
     "mask": lambda x: np.where(x.numpy() > 2, x.numpy(), np.float32(0)),
 }

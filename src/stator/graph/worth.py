@@ -44,27 +44,33 @@ VIEWS = frozenset({
     "split", "squeeze", "swapaxes", "t", "transpose", "unbind", "unflatten", "unsqueeze", "view", "view_as",
 })  # fmt: skip
 KERNELS = frozenset({
-    "abs", "add", "addcdiv", "addcmul", "and_", "arange", "cat", "ceil", "clamp", "clone", "contiguous", "copy_",
-    "cos", "div", "double", "empty", "eq", "erf", "exp", "expm1", "eye", "fill_", "float", "floor", "floordiv",
-    "full", "full_like", "ge", "getitem", "gt", "index_select", "int", "invert", "le", "log", "log1p",
-    "logical_and", "logical_not", "logical_or", "long", "lt", "masked_fill", "maximum", "minimum", "mod", "mul",
-    "ne", "neg", "ones", "ones_like", "or_", "pow", "reciprocal", "relu", "round", "rsqrt", "setitem", "sigmoid",
-    "sign", "sin", "sqrt", "square", "stack", "sub", "tanh", "to", "truediv", "where", "xor", "zero_", "zeros",
-    "zeros_like",
+    "abs", "add", "addcdiv", "addcmul", "all", "amax", "amin", "and_", "any", "arange", "argmax", "argmin", "argsort",
+    "cat", "ceil", "clamp", "clone", "contiguous", "copy_", "cos", "cumsum", "div", "double", "embedding", "empty",
+    "eq", "erf", "exp", "expm1", "eye", "fill_", "flip", "float", "floor", "floordiv", "full", "full_like", "gather",
+    "ge", "getitem", "gt", "index_select", "int", "invert", "le", "log", "log1p", "logical_and", "logical_not",
+    "logical_or", "long", "lt", "masked_fill", "max", "maximum", "mean", "min", "minimum", "mod", "mul", "multinomial",
+    "ne", "neg", "ones", "ones_like", "or_", "pow", "prod", "reciprocal", "relu", "roll", "round", "rsqrt", "scatter",
+    "setitem", "sigmoid", "sign", "sin", "sort", "sqrt", "square", "stack", "sub", "sum", "tanh", "to", "topk",
+    "truediv", "where", "xor", "zero_", "zeros", "zeros_like",
 })  # fmt: skip
 
 
-def is_one_kernel(graph: fx.GraphModule) -> bool:
-    """Whether a graph runs at most one kernel, and one that no backend makes faster by itself."""
+def kernels(graph: fx.GraphModule) -> list[fx.Node]:
+    """The operations of a graph that do more than look at memory, or calculate with numbers."""
     numbers: set[fx.Node] = set()
     for node in graph.graph.nodes:
         if _is_symbol(node) or (_is_operator(node.target) and numbers.issuperset(node.all_input_nodes)):
             numbers.add(node)
-    kernels = [node for node in graph.graph.nodes if node not in numbers and not _is_free(node)]
-    if len(kernels) > 1:
+    return [node for node in graph.graph.nodes if node not in numbers and not _is_free(node)]
+
+
+def is_one_kernel(graph: fx.GraphModule) -> bool:
+    """Whether a graph runs at most one kernel, and one that no backend makes faster by itself."""
+    found = kernels(graph)
+    if len(found) > 1:
         return False
-    name = _called(kernels[0]) if kernels else ""
-    return not kernels or name in KERNELS or (name.endswith("_") and name[:-1] in KERNELS)
+    name = _called(found[0]) if found else ""
+    return not found or name in KERNELS or (name.endswith("_") and name[:-1] in KERNELS)
 
 
 def _is_symbol(node: fx.Node) -> bool:

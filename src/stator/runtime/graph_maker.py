@@ -18,7 +18,7 @@ from stator.graph.restore import keeping_grad_mode
 from stator.graph.sharing import SharedGraph, key_of
 from stator.graph.twice import differentiable
 from stator.graph.undefined import reach, undefining
-from stator.graph.worth import is_one_kernel, only_reads, only_searches
+from stator.graph.worth import is_one_kernel, kernels, only_reads, only_searches
 from stator.options import Options
 from stator.report import events
 from stator.runtime import assumptions
@@ -50,6 +50,7 @@ class GraphMaker:
         self.behind_break = False  # the graph goes on after a break, or is that of a frame below one
         self.behind_one = False  # the only break so far
         self.requested = False  # which the program has asked for
+        self.repeated = False  # there was an entry for this place before
         self.operations = 0
         self.looks_first = False  # the graph fails before it writes
         self.takes_back = False  # the graph leaves inputs as they were where what was assumed does not hold
@@ -157,9 +158,10 @@ class GraphMaker:
             return False
         if self.host.fills_cache or (stops and only_searches(module)):
             return False
-        if not self.behind_break or self.requested or (self.behind_one and not stops):
-            return True
-        return not is_one_kernel(module)
+        if stops and not kernels(module):
+            return False
+        first = not self.repeated and (self.requested or (self.behind_one and not stops))
+        return not self.behind_break or first or not is_one_kernel(module)
 
     def tell(self, kind: str, module: Any) -> None:
         """The event of a graph that was made."""

@@ -8,6 +8,7 @@ operations make, so there the graph runs as it is.
 from __future__ import annotations
 
 import dis
+from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -72,9 +73,12 @@ def is_of_torch(function: FunctionType) -> bool:
 
 
 def rest_of(code: CodeType, unit: int) -> int:
-    """The first instruction that may still be executed: that of the outermost loop around a place, or the place."""
+    """The first instruction of the statement at a place, or of the outermost loop around it."""
+    lines = [row[0] for row in code.co_positions()]
+    names = [row[0] for row in units(code)]
+    first = max((at + 1 for at in range(unit) if names[at] == "POP_TOP" or names[at].startswith("STORE_")), default=0)
+    first = min(first, lines.index(lines[unit]))
     backward = [(at, jump_target(code, at)) for at, row in enumerate(units(code)) if "BACKWARD" in row[0]]
-    first = unit
     for _ in backward:
         first = min([first, *(target for at, target in backward if at >= first)])
     return first
@@ -85,12 +89,23 @@ def mentions(code: CodeType, start: int = 0) -> bool:
         return True
     if TAKES.issubset(code.co_names) and TAKES.issubset(names_from(code, start)):
         return True
-    if any(type(value) is tuple and "create_graph" in value for value in code.co_consts):  # names of arguments
+    if any(map(names_second, code.co_consts)) and any(names_second(row.argval) for row in constants_from(code, start)):
         return True
     return any(mentions(value) for value in code.co_consts if type(value) is CodeType)
 
 
+def names_second(value: Any) -> bool:
+    """Whether the names of arguments ask for gradients that can be differentiated again."""
+    return type(value) is tuple and "create_graph" in value
+
+
+def constants_from(code: CodeType, start: int) -> Iterator[Any]:
+    return (row for row in dis.get_instructions(code) if row.offset >= 2 * start and row.opcode in dis.hasconst)
+
+
 def names_from(code: CodeType, start: int) -> set[str]:
     """What the instructions from one on call globals and attributes."""
+    if not start:
+        return set(code.co_names)
     rows = dis.get_instructions(code)
     return {row.argval for row in rows if row.offset >= 2 * start and row.opcode in dis.hasname}

@@ -315,7 +315,7 @@ class Cache:
         owner, unbacked = self.session.below, unbacked and not constants
         otherwise = self.otherwise if self.ways < MOST_WAYS else None
         made = Capture(call, options, owner, stop, watched, self.learned, unbacked, otherwise)
-        made.maker.graphs = self.session.graphs
+        made.maker.graphs, made.maker.repeated = self.session.graphs, self.captures > 0
         if self.learned.class_data:
             made.host.classes.varying = frozenset(self.learned.class_data)
             made.host.watch_classes()

@@ -165,10 +165,16 @@ def traced_call(name: str, kinds: str, args: tuple[Any, ...], kwargs: dict[str, 
     if kinds.endswith(SCALAR):  # which is a copy
         made = made.reshape(())
         return made.clone() if name == "operator:getitem" or name.partition(":")[2] in NUMPY_NAMES else made
+    if name in COPIES and COPIES[name](args[0], made):  # torch's numpy has the memory of the array there
+        return made.clone()
     return made
 
 
 SCALAR = ">s"
+COPIES: dict[str, Any] = {
+    "method:astype": lambda array, made: array.dtype == made.dtype,
+    "method:flatten": lambda array, made: array.is_contiguous(),
+}
 NUMPY_NAMES = frozenset(kind.name for kind in DTYPES)
 
 

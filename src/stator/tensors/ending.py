@@ -42,7 +42,8 @@ def finish(recorder: Recorder, outputs: Any) -> fx.GraphModule:
         recorder.fails_late = told or found.come_late(recorder.graph, recorder._inputs.metas)
     drawing = (node for node in recorder.kept if node not in recorder.readings.writers or may_draw(node))
     recorder.random = any(node.target is not assert_holds and not draws_nothing(node) for node in drawing)
-    module = close(recorder.graph, [traced._node for traced in outputs], recorder.kept | failing)
+    nodes = [traced._node for traced in outputs]
+    module = close(recorder.graph, nodes, recorder.kept | failing, recorder.state.start.grad)
     recorder._inputs.keep({node.name for node in recorder.graph.find_nodes(op="placeholder")})
     return module
 

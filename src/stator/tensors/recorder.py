@@ -189,11 +189,11 @@ class Recorder:
         return self.symbols
 
     def has_sizes_from_data(self) -> bool:
-        """Whether sizes of tensors, or how they lie in memory, are known from data only."""
+        """Whether sizes of tensors, or their strides, are known from data only."""
         symbols = self.symbols
         if symbols is None or not (symbols.makers or symbols.sizes):
             return False
-        numbers = ((*meta.size, *meta.stride, meta.offset) for meta in symbols.metas.values())
+        numbers = ((*meta.size, *meta.stride) for meta in symbols.metas.values())
         return bool(symbols.sizes) or any(symbols.is_unbacked(number) for every in numbers for number in every)
 
     def number_from_data(self, traced: TracedTensor, low: int | None = None, high: int | None = None) -> Any:

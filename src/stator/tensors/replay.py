@@ -39,6 +39,7 @@ class Replay:
                 with quiet(node.target), self.mode.dispatcher(), self.mode:
                     self.values[node] = self._run(node)
                 self.last = node
+        self._forget_numbers()
         self.state = self.recorder.state.now
         if self.state.inference:
             raise UnsupportedState("torch.inference_mode", "autograd in inference mode")
@@ -90,6 +91,12 @@ class Replay:
             finally:
                 for handle in handles:
                     handle.remove()
+                self._forget_numbers()
+
+    def _forget_numbers(self) -> None:
+        """A view at a place that only data tells gives the fake tensor a number of its own, which no node has."""
+        if self.mode.shape_env is not None:
+            self.mode.shape_env.pending_fresh_unbacked_symbols.clear()
 
     def is_differentiable(self, traced: TracedTensor) -> bool:
         """Whether a backward from here would come to its end."""
@@ -102,6 +109,8 @@ class Replay:
                 torch.autograd.grad(output, leaves, torch.empty_like(output), retain_graph=True, allow_unused=True)
             except RuntimeError:
                 return False
+            finally:
+                self._forget_numbers()
         return True
 
     def note(self, node: fx.Node, value: Any) -> None:
