@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import abc
 import collections
+import datetime
+import decimal
 import functools
 import itertools
 import math
@@ -27,7 +29,7 @@ from stator.shapes import polynomial
 from stator.shapes.calculations import FLOAT, INT_MATH
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, depends_on_data, whole
 from stator.shapes.guesses import is_next
-from stator.shapes.scalar import INTS, SMALL_INTS, TracedBool, TracedInt, evaluated, from_data, identical
+from stator.shapes.scalar import INTS, SMALL_INTS, TracedBool, TracedInt, evaluated, from_data, identical, is_derived
 from stator.shapes.symbols import number_of
 from stator.shapes.texts import TracedText
 from stator.tensors.traced import TracedTensor
@@ -87,6 +89,16 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
     before, made = unrolling.stamp(host), Host.call(host, f, function, args, kwargs)
     unrolling.note(host, f, function, given, made, before)
     return made
+
+
+def operands(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The operands of an operator: next to numbers of classes whose C code knows no stand-ins, there are none."""
+    given = set(map(type, args))
+    if STANDS_FOR.keys().isdisjoint(given) or not any(
+        issubclass(kind, C_NUMBERS) or is_derived(kind) for kind in given
+    ):
+        return args
+    return tuple(arg.decay() if type(arg) in STANDS_FOR else arg for arg in args)
 
 
 def runs_python(function: Any) -> bool:
@@ -374,6 +386,7 @@ def contained(container: Any, number: Any) -> Any:
     return functools.reduce(operator.or_, [item == number for item in container], False)
 
 
+C_NUMBERS = (decimal.Decimal, datetime.timedelta)
 HASHED: dict[Any, Any] = {vars(kind)["__contains__"]: kind for kind in (dict, set, frozenset)}
 MOST_KEYS = 16
 

@@ -214,6 +214,8 @@ def enter_dict(world: World, obj: Any, path: Path) -> Any:
     cls = type(obj)
     namespace = world.namespaces.get(id(obj))
     if namespace is not None:
+        if path is not namespace.dict_path():
+            world.guards.add(path, SAME, namespace.dict_path(), world.origin())
         return namespace.expose()
     inner: Any = {} if cls is dict else base_of(cls, DICT_BASES).__new__(cls)
     record = shadow(world, obj, path, inner)
