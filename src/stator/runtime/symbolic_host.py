@@ -80,7 +80,7 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
         kwargs = kwargs and {name: without_text(arg) for name, arg in kwargs.items()}
         if type(function) is types.BuiltinFunctionType and function in SURFACE and not kwargs:
             args = [arg.decay() if type(arg) in STANDS_FOR else arg for arg in args]
-        elif not keeps(host, function):
+        elif not keeps(host, function) or gives_to_c(host, function, args):
             seen: dict[int, Any] = {}
             args = [decayed(host, arg, seen) for arg in args]
             kwargs = {name: decayed(host, arg, seen) for name, arg in kwargs.items()} if kwargs else kwargs
@@ -159,6 +159,9 @@ KEEPING_TYPES = frozenset(
     | {torch.Size, bool}
     | {member for member in vars(itertools).values() if isinstance(member, type)}
 )
+APPLYING = frozenset({map, filter, itertools.starmap, itertools.filterfalse, itertools.takewhile, itertools.dropwhile})
+GETTERS = frozenset({operator.itemgetter, operator.attrgetter, operator.methodcaller})
+POLITE = frozenset({int, float, bool, str, list, tuple, set, len, abs, repr, hash, sum, max, min, iter, next, sorted})
 KEEPING_OWNERS = frozenset(
     {list, tuple, dict, set, TracedTensor, torch.Size}
     | {collections.OrderedDict, collections.defaultdict, collections.deque}
@@ -195,6 +198,24 @@ def keeps(host: Any, function: Any) -> bool:
         if function.__objclass__ is object and function.__name__ in OVERRIDES:
             return True
     return bool(host.recorder.takes(function))
+
+
+def gives_to_c(host: Any, function: Any, args: list[Any]) -> bool:
+    """Whether it hands items on to a function made in C, which is to see numbers and texts."""
+    if type(function) is not type or function not in APPLYING or not args or args[0] is None:
+        return False
+    applied = args[0]
+    if runs_python(applied) or host.recorder.takes(applied) or type(applied) in GETTERS or is_polite(applied):
+        return False
+    if any(_frames.type_lookup(type(arg), "__next__") is not _frames.UNBOUND for arg in args[1:]):
+        name = getattr(applied, "__name__", type(applied).__name__)
+        raise host.refuse("symbolic-value", "items that come one by one, for a function made in C", function=name)
+    return True
+
+
+def is_polite(function: Any) -> bool:
+    """Whether a function made in C works through the methods of what it is given."""
+    return type(function) in (type, types.BuiltinFunctionType) and function in POLITE
 
 
 def moves(function: Any) -> bool:
