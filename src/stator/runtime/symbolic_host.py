@@ -76,7 +76,8 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
         answer = NotImplemented if row is None or kwargs else row(host, f, args)
         if answer is not NotImplemented:
             return answer
-        args = args if moves(function) else [without_text(arg) for arg in args]
+        makes_class = function is type and len(args) > 1
+        args = args if moves(function) and not makes_class else [without_text(arg) for arg in args]
         kwargs = kwargs and {name: without_text(arg) for name, arg in kwargs.items()}
         if type(function) is types.BuiltinFunctionType and function in SURFACE and not kwargs:
             args = [arg.decay() if type(arg) in STANDS_FOR else arg for arg in args]

@@ -109,8 +109,8 @@ def enter_builtin(world: World, obj: Any, path: Path) -> Any:
 def enter_instance(world: World, obj: Any, path: Path) -> Any:
     """An instance of a class made in Python: the object itself; its attributes are read one by one."""
     world.guards.add(path, TYPE_IS, type(obj), world.origin())
-    world.type_info(type(obj))
     world.register(obj, path)
+    world.type_info(type(obj))  # among whose special methods it may be
     return obj
 
 
