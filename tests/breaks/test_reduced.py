@@ -420,3 +420,43 @@ def test_getattr_answers_for_slots_without_a_value() -> None:
         return x + 1, made.value, hasattr(made, "value"), getattr(made, "value", 3)
 
     check(f, torch.ones(2))
+
+
+def test_an_instance_that_is_a_special_method_of_its_class() -> None:
+    class Own:
+        pass
+
+    Own.__call__ = Own()  # type: ignore[method-assign]
+
+    def f(x: torch.Tensor, o: Any) -> Any:
+        o.seen = True
+        return o.seen, type(o).__name__, x + 1
+
+    check(f, torch.ones(1), Own())
+
+
+def test_attributes_that_a_base_in_c_does_not_let_change() -> None:
+    class Static(staticmethod):  # type: ignore[type-arg]
+        pass
+
+    def f(x: torch.Tensor, o: Any) -> Any:
+        try:
+            o.__func__ = None
+        except AttributeError as error:
+            return str(error), x + 1
+        return None
+
+    compiled, static = stator.compile(f, backend="eager"), Static(len)
+    for _ in range(2):
+        assert compiled(torch.ones(1), static)[0] == "readonly attribute"
+
+
+def test_classes_named_by_texts_that_vary() -> None:
+    def f(x: torch.Tensor, name: str) -> Any:
+        try:
+            return type(name, (), {}).__name__, x + 1
+        except TypeError as error:
+            return str(error), x + 1
+
+    names = [(torch.ones(1), name) for name in ("A", "B", "C", "D", "E")]
+    check(f, vary=names, expect_recompiles=None, expect_graphs=None)

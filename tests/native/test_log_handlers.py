@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from typing import Any
 
@@ -68,3 +69,24 @@ def test_what_handlers_do_is_seen(program: Any, breaks: int) -> None:
             LOGGER.removeHandler(handler)
     assert outcomes[0] == outcomes[1]
     assert (stator.stats()["graph_breaks"] > 0) == bool(breaks)
+
+
+def test_handlers_that_come_and_go_around_a_message() -> None:
+    """A message goes to the handlers that were there when it was logged."""
+    logger = logging.getLogger("stator.tests.passing")
+    logger.propagate = False
+
+    def f(x: torch.Tensor, handler: Any) -> Any:
+        logger.addHandler(handler)
+        level = logger.level
+        logger.setLevel(logging.DEBUG)
+        logger.debug("hello")
+        logger.setLevel(level)
+        logger.removeHandler(handler)
+        return x + 1
+
+    stream = io.StringIO()
+    compiled, handler = stator.compile(f, backend="eager"), logging.StreamHandler(stream)
+    for _ in range(2):
+        compiled(torch.ones(1), handler)
+    assert stream.getvalue() == "hello\nhello\n"

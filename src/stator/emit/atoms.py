@@ -118,6 +118,13 @@ def _has_outside_class(obj: object, inside: Inside) -> bool:
     return not inside(type(obj))
 
 
+def _is_member(obj: object, inside: Inside) -> bool:
+    """Whether a class from outside has it already: one that the program makes is another one in every run."""
+    names = raw.class_dict(type(obj))
+    known = [*names.get("_member_map_", {}).values(), *names.get("_value2member_map_", {}).values()]
+    return not inside(type(obj)) and any(obj is member for member in known)
+
+
 # Types whose instances are constants under a condition; it also holds for subclasses.
 _CONDITIONS: dict[int, Callable[[Any, Inside], bool]] = {
     id(type): _is_outside_class,
@@ -131,7 +138,7 @@ _CONDITIONS: dict[int, Callable[[Any, Inside], bool]] = {
     id(types.GetSetDescriptorType): _belongs_to_class,
     id(types.MemberDescriptorType): _belongs_to_class,
     id(types.ClassMethodDescriptorType): _belongs_to_class,
-    id(enum.Enum): _has_outside_class,
+    id(enum.Enum): _is_member,
 }
 if (_numpy := sys.modules.get("numpy")) is not None:
     for _cls in (_numpy.number, _numpy.bool_, _numpy.dtype, _numpy.ufunc):

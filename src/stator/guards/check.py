@@ -53,7 +53,7 @@ def show(value: Any, limit: int = 60) -> str:
     if value is GONE:
         return repr(value)
     if isinstance(value, enum.Enum):
-        return f"{type(value).__qualname__}.{value._name_}"
+        return f"{type(value).__qualname__}.{vars(value).get('_name_', '?')}"  # one that is being made has no name
     if isinstance(value, type | types.FunctionType | types.ModuleType):
         return describe_object(value)
     if type(value) in SHOWN:

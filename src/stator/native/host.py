@@ -45,6 +45,7 @@ class Host(ImportingWorld):
         super().__init__()
         self.callers: dict[int, tuple[Any, Caller]] = {}
         self.effects: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
+        self.logged: list[Any] = []  # loggers that messages were left for
         self.handlers: list[Any] = []  # of loggers, of classes of the program: they get messages after the graph
         self.patterns_purged = False  # re.purge() was called
         self.registered: set[tuple[int, int]] = set()  # (abstract class, class) whose relation is guarded

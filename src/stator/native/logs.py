@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import gc
 import logging
+import operator
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -17,6 +18,7 @@ from stator.native.rows import standin
 
 SEEN = paths.const("what handlers of the program do is seen by it")
 OWN = frozenset({"logging", "logging.handlers"})
+SETTINGS = frozenset({"level", "disabled", "propagate", "handlers", "filters", "parent", "formatter", "stream"})
 
 
 @standin(logging.Logger.isEnabledFor)
@@ -42,8 +44,10 @@ def stand_log(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any)
     plain = not (given.get("exc_info") or given.get("stack_info") or given.get("extra"))
     if id(logger) not in host.records or not plain:
         return call_python(host, f, function, args, kwargs)
-    host.handlers += handlers_of(host.records[id(logger)].obj)
-    if host.handlers and SEEN in host.whole_paths:
+    real = host.records[id(logger)].obj
+    host.handlers += handlers_of(real)
+    host.logged.append(real)
+    if SEEN in host.whole_paths or is_changed(host, real):
         raise host.refuse("native-effect", "a handler of the program gets a message", function="Logger._log")
     frame: Any = caller_of(f, given.get("stacklevel", 1))
     values = given.get("args", ())
@@ -65,9 +69,32 @@ def handlers_of(logger: Any) -> list[Any]:
     return found
 
 
+def is_changed(host: Host, logger: Any) -> bool:
+    """Whether the program has changed where a message goes: handlers, filters and levels on its way."""
+    while logger is not None:
+        parts = [logger, *logger.handlers]
+        lists = [rows for part in parts for rows in (part.filters, getattr(part, "handlers", None)) if rows is not None]
+        spaces = (host.namespaces.get(id(vars(part))) for part in parts)
+        if any(space is not None and not SETTINGS.isdisjoint(space.touched) for space in spaces):
+            return True
+        if any(record is not None and is_other(record) for record in (host.records.get(id(rows)) for rows in lists)):
+            return True
+        logger = logger.parent if logger.propagate else None
+    return False
+
+
+def is_other(record: Any) -> bool:
+    """Whether a list has changed."""
+    if record.hollow is not None:
+        return bool(record.hollow.popped or record.hollow.added)
+    return len(record.inner) != len(record.obj) or any(map(operator.is_not, record.inner, record.before))
+
+
 def check(host: Host) -> None:
     """At the end: messages were left for later, which the program must not have noticed."""
     if any(id(thing) in host.records for handler in host.handlers for thing in reached(handler)):
+        raise Again(SEEN)
+    if any(is_changed(host, logger) for logger in host.logged):
         raise Again(SEEN)
 
 

@@ -172,7 +172,7 @@ class Learned:
     def meet(self, path: Path, *members: Enum) -> None:
         """Different members of an enumeration at one place: there are few as a rule."""
         seen = self.members.setdefault(path, set())
-        seen.update(member._name_ for member in members)
+        seen.update(vars(member).get("_name_", "") for member in members)  # one that is being made has no name
         if len(seen) > MOST_MEMBERS:
             self.lessons.add((path, "identity", 0))
 

@@ -67,13 +67,17 @@ def reset() -> None:
         session.reset()
 
 
+_warned: dict[Any, Any] = {}  # what `warnings` notes about the places of ours
+
+
 def warn(text: str) -> None:
     """A warning at the program's call; where warnings are errors it is logged: the program has done nothing wrong."""
-    level, frame = 1, sys._getframe(1)
+    frame = sys._getframe(1)
     while frame.f_back is not None and is_hidden(frame.f_code):
-        level, frame = level + 1, frame.f_back
+        frame = frame.f_back
+    place = frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__", "<unknown>")
     try:
-        warnings.warn(text, RuntimeWarning, stacklevel=level + 1)
+        warnings.warn_explicit(text, RuntimeWarning, *place, _warned)  # the program's globals stay as they are
     except RuntimeWarning:
         _log.warning("%s", text)
 
@@ -147,8 +151,16 @@ class Cache:
                 failure.__context__ = None  # an interruption while stator handled an error of its own
             if isinstance(failure, RecursionError) and not self.session.options.fullgraph:
                 return call.run()  # the program is near its limit, and capturing goes deeper than running
+            if self.is_own_mistake(failure):
+                events.emit("error", text=f"{type(failure).__name__}: {failure}")
+                return call.run()
             return call.fail(failure)
         return call.run(self.session.below) if ready is None else self.start(ready, call)
+
+    def is_own_mistake(self, failure: BaseException) -> bool:
+        """Whether stator itself went wrong around a capture, of which the program need not know."""
+        foreign = isinstance(failure, (StatorError, Warning)) or not isinstance(failure, Exception)
+        return not foreign and not self.session.options.fullgraph
 
     def ready(self, call: Call) -> Entry | None:
         """The entry to run, made if need be; None: CPython runs the call."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import abc
 import collections
+import datetime
+import decimal
 import functools
 import itertools
 import math
@@ -28,7 +30,7 @@ from stator.shapes import polynomial
 from stator.shapes.calculations import FLOAT, INT_MATH
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, depends_on_data, whole
 from stator.shapes.guesses import is_next
-from stator.shapes.scalar import INTS, SMALL_INTS, TracedBool, TracedInt, evaluated, from_data, identical
+from stator.shapes.scalar import INTS, SMALL_INTS, TracedBool, TracedInt, evaluated, from_data, identical, is_derived
 from stator.shapes.symbols import number_of
 from stator.shapes.texts import TracedText
 from stator.tensors import doubts
@@ -78,11 +80,12 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
         answer = NotImplemented if row is None or kwargs else row(host, f, args)
         if answer is not NotImplemented:
             return answer
-        args = args if moves(function) else [without_text(arg) for arg in args]
+        makes_class = function is type and len(args) > 1
+        args = args if moves(function) and not makes_class else [without_text(arg) for arg in args]
         kwargs = kwargs and {name: without_text(arg) for name, arg in kwargs.items()}
         if type(function) is types.BuiltinFunctionType and function in SURFACE and not kwargs:
             args = [arg.decay() if type(arg) in STANDS_FOR else arg for arg in args]
-        elif not (kept := keeps(host, function)):
+        elif not (kept := keeps(host, function) and not gives_to_c(host, function, args)):
             seen: dict[int, Any] = {}
             args = [decayed(host, arg, seen) for arg in args]
             kwargs = {name: decayed(host, arg, seen) for name, arg in kwargs.items()} if kwargs else kwargs
@@ -95,6 +98,16 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
         host.asker_keeps = asker
     unrolling.note(host, f, function, given, made, before)
     return made
+
+
+def operands(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The operands of an operator: next to numbers of classes whose C code knows no stand-ins, there are none."""
+    given = set(map(type, args))
+    if STANDS_FOR.keys().isdisjoint(given) or not any(
+        issubclass(kind, C_NUMBERS) or is_derived(kind) for kind in given
+    ):
+        return args
+    return tuple(arg.decay() if type(arg) in STANDS_FOR else arg for arg in args)
 
 
 def runs_python(function: Any) -> bool:
@@ -156,6 +169,9 @@ KEEPING_TYPES = frozenset(
     | {collections.OrderedDict, collections.defaultdict, collections.deque}
     | {member for member in vars(itertools).values() if isinstance(member, type)}
 )
+APPLYING = frozenset({map, filter, itertools.starmap, itertools.filterfalse, itertools.takewhile, itertools.dropwhile})
+GETTERS = frozenset({operator.itemgetter, operator.attrgetter, operator.methodcaller})
+POLITE = frozenset({int, float, bool, str, list, tuple, set, len, abs, repr, hash, sum, max, min, iter, next, sorted})
 KEEPING_OWNERS = frozenset(
     {list, tuple, dict, set, TracedTensor, torch.Size, torch.Generator}
     | {collections.OrderedDict, collections.defaultdict, collections.deque}
@@ -164,9 +180,7 @@ KEEPING = frozenset(
     {len, max, min, sum, abs, round, sorted, any, all, iter, next, id, callable, divmod, pow}
     | {math.prod, math.floor, math.ceil}
 )
-KEEPING_CALLABLES = frozenset(
-    {functools.partial, operator.attrgetter, operator.itemgetter, operator.methodcaller, GeneratorMethod}
-)
+KEEPING_CALLABLES = GETTERS | {functools.partial, GeneratorMethod}
 SURFACE = frozenset({len, isinstance})  # what is in their arguments is none of their business
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 KEEPING_MODULES = frozenset({"_operator", "_functools", "itertools", "_collections", "_bisect", "_heapq"})
@@ -195,6 +209,24 @@ def keeps(host: Any, function: Any) -> bool:
         if function.__objclass__ is object and function.__name__ in OVERRIDES:
             return True
     return bool(host.recorder.takes(function))
+
+
+def gives_to_c(host: Any, function: Any, args: list[Any]) -> bool:
+    """Whether it hands items on to a function made in C, which is to see numbers and texts."""
+    if type(function) is not type or function not in APPLYING or not args or args[0] is None:
+        return False
+    applied = args[0]
+    if runs_python(applied) or host.recorder.takes(applied) or type(applied) in GETTERS or is_polite(applied):
+        return False
+    if any(_frames.type_lookup(type(arg), "__next__") is not _frames.UNBOUND for arg in args[1:]):
+        name = getattr(applied, "__name__", type(applied).__name__)
+        raise host.refuse("symbolic-value", "items that come one by one, for a function made in C", function=name)
+    return True
+
+
+def is_polite(function: Any) -> bool:
+    """Whether a function made in C works through the methods of what it is given."""
+    return type(function) in (type, types.BuiltinFunctionType) and function in POLITE
 
 
 def moves(function: Any) -> bool:
@@ -389,6 +421,7 @@ def contained(container: Any, number: Any) -> Any:
     return functools.reduce(operator.or_, [item == number for item in container], False)
 
 
+C_NUMBERS = (decimal.Decimal, datetime.timedelta)
 HASHED: dict[Any, Any] = {vars(kind)["__contains__"]: kind for kind in (dict, set, frozenset)}
 MOST_KEYS = 16
 

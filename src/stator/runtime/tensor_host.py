@@ -24,7 +24,7 @@ from stator.guards.tensor_spec import TensorSpec
 from stator.native import policy
 from stator.native.attribute_rows import READERS, WRITERS
 from stator.native.callers import CALLERS, call_python
-from stator.native.host import Host
+from stator.native.host import ITEM_OPERATORS, Host
 from stator.native.rows import STANDINS, standin
 from stator.native.standins_control import check_torch, torch_caller
 from stator.native.warn import Registries
@@ -391,6 +391,8 @@ class TensorHost(Host):
             found = symbolic_host.contained(*args)
             if found is not NotImplemented:
                 return found
+        if len(args) == 2 and function not in ITEM_OPERATORS:
+            args = symbolic_host.operands(args)
         if function in cutting.COMPARED and TracedInt in map(type, args):
             if self.is_taken(f, function, args):
                 return True

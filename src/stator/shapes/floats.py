@@ -22,7 +22,7 @@ from stator.shapes import ratios, roundings
 from stator.shapes.calculations import CONDITION, FLOAT, Kind, literal, source_of
 from stator.shapes.expressions import NoForm, Text, fold
 from stator.shapes.float_conditions import COMPARISONS, Condition, NoCondition
-from stator.shapes.scalar import TracedBool, TracedInt
+from stator.shapes.scalar import TracedBool, TracedInt, is_derived
 
 
 class Reading:
@@ -335,7 +335,8 @@ def _operation(function: Any, left: Any, right: Any) -> Any:
     other = right if type(left) is TracedFloat else left
     if type(other) in NUMBERS:
         return calculated(function, left, right)
-    return function(constant(left), constant(right)) if type(other) is complex else NotImplemented
+    known = type(other) is complex or is_derived(type(other))
+    return function(constant(left), constant(right)) if known else NotImplemented
 
 
 def _arithmetic(name: str) -> None:

@@ -188,6 +188,11 @@ INTS = frozenset({int, bool, TracedInt, torch.SymInt})
 NUMBERS = frozenset({float, complex})
 
 
+def is_derived(kind: type) -> bool:
+    """Whether objects of a class are numbers of a kind of their own, such as members of an IntEnum."""
+    return issubclass(kind, (int, float, complex)) and kind not in INTS and kind not in NUMBERS
+
+
 def from_data(*values: Any) -> bool:
     """Whether some of these are ints or conditions that only data tells."""
     return any(
@@ -241,7 +246,8 @@ def _arithmetic(name: str) -> None:
 
 
 def _decayed(function: Any, left: Any, right: Any) -> Any:
-    if any(type(side) not in INTS and type(side) not in NUMBERS for side in (left, right)):
+    kinds = {type(left), type(right)}
+    if any(kind not in INTS and kind not in NUMBERS and not is_derived(kind) for kind in kinds):
         return NotImplemented
     return function(number(left), number(right))
 
@@ -259,7 +265,7 @@ def _combined(function: Any, left: Any, right: Any) -> Any:
 def _calculated(function: Any, left: Any, right: Any) -> Any:
     """A result that may be a float, which is symbolic too."""
     other, self = (right, left) if type(left) is TracedInt else (left, right)
-    if type(other) is complex:
+    if type(other) is complex or is_derived(type(other)):
         return function(number(left), number(right))
     if type(other) not in INTS and type(other) is not float:
         return NotImplemented

@@ -87,6 +87,19 @@ class Identities:
         for paths in groups.values():
             if not all(map(pinned, paths)):
                 self.world.guards.distinct(paths)
+        self.guard_attributes({id(record.obj) for record in written})
+
+    def guard_attributes(self, written: set[int]) -> None:
+        """A dict that the program was given must not hold the attributes of an object, if one of them changes."""
+        records = self.world.records.values()
+        dicts = [record for record in records if type(record.obj) is dict and {str}.issuperset(map(type, record.obj))]
+        for space in list(self.world.namespaces.values()):
+            if not space.by_attribute or space.full or not space.real:
+                continue
+            changes = bool(space.touched)
+            for record in dicts:
+                if (changes or id(record.obj) in written) and space.real is not record.obj and space.may_be(record.obj):
+                    self.world.guards.distinct([space.dict_path(), record.path])
 
 
 def pinned(path: Path) -> bool:

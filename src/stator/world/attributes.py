@@ -384,7 +384,7 @@ def write_generic(world: World, f: Frame, record: Any, name: str, value: Any) ->
         raise world.refuse("outside-write", detail, target=name)
     if found is not UNBOUND and _frames.descriptor_kind(type(found)) & 2:
         if is_c_data(found):
-            if type(found) is not types.MemberDescriptorType:
+            if type(found) is not types.MemberDescriptorType or not _frames.is_python_class(found.__objclass__):
                 raise world.refuse("outside-write", f"assignment to {type(obj).__name__}.{name}", target=name)
             if value is UNBOUND:
                 require_slot(world, f, record, name, found)

@@ -109,8 +109,8 @@ def enter_builtin(world: World, obj: Any, path: Path) -> Any:
 def enter_instance(world: World, obj: Any, path: Path) -> Any:
     """An instance of a class made in Python: the object itself; its attributes are read one by one."""
     world.guards.add(path, TYPE_IS, type(obj), world.origin())
-    world.type_info(type(obj))
     world.register(obj, path)
+    world.type_info(type(obj))  # among whose special methods it may be
     return obj
 
 
@@ -214,6 +214,8 @@ def enter_dict(world: World, obj: Any, path: Path) -> Any:
     cls = type(obj)
     namespace = world.namespaces.get(id(obj))
     if namespace is not None:
+        if path is not namespace.dict_path():
+            world.guards.add(path, SAME, namespace.dict_path(), world.origin())
         return namespace.expose()
     inner: Any = {} if cls is dict else base_of(cls, DICT_BASES).__new__(cls)
     record = shadow(world, obj, path, inner)

@@ -115,6 +115,10 @@ class Namespace:
             self.values[name] = value
             self.absent.discard(name)
 
+    def may_be(self, other: dict[Any, Any]) -> bool:
+        """Whether a dict has the names that were found here, and none of those that were not."""
+        return self.before.keys() <= other.keys() and not any(name in other for name in self.absent - self.removed)
+
     def expose(self) -> dict[Any, Any]:
         """The whole namespace as a real dict that native code may read and change."""
         if not self.full:
@@ -167,7 +171,7 @@ class Namespace:
 
 
 class ShadowedNamespace(Namespace):
-    """The namespace of a dict that had come in as a container before it was used as globals: both are one."""
+    """The namespace of a dict that had come in as a container before it was used as globals or attributes."""
 
     __slots__ = ()
 

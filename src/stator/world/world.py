@@ -378,7 +378,12 @@ class World:
         key = id(real) if real is not EMPTY else -id(obj)
         namespace = self.namespaces.get(key)
         if namespace is None:
-            namespace = Namespace(self, real, obj, record.path, by_attribute=True)
+            known = self.records.get(id(real))
+            if known is None or known.inner is real:
+                namespace = Namespace(self, real, obj, record.path, by_attribute=True)
+            else:
+                self.guards.add(record.path.fields(), SAME, known.path, self.origin())
+                namespace = ShadowedNamespace(self, known)
             self.namespaces[key] = namespace
         return namespace
 
