@@ -250,6 +250,28 @@ def test_tests_of_constants(program, breaks):
     assert report.compiled and bool(report.gained("graph_breaks")) == bool(breaks)
 
 
+def masked(x, p):
+    shape = (x.shape[0], 2)
+    mask = torch.ones(shape) > 0 if p == 1 else torch.full((len(x) - 1,), 0.5) < 0
+    if mask.all():
+        return x * 2
+    return x.sin() if (~mask).any() else x
+
+
+def uneven(x, p):
+    where = torch.arange(2) + torch.zeros(len(x), 2)
+    x = x * 2 if where.amax() > 0 else x
+    return x * 3 if torch.ones(len(x)).sum() > 4 else x
+
+
+@pytest.mark.parametrize("program, breaks", [(masked, False), (uneven, True)])
+def test_tests_of_constants_of_any_size(program, breaks):
+    sizes = [4, 5, 7, 3, 1]
+    calls = [(torch.ones(n, 2), p) for p in (1, 0) for n in sizes]
+    report = check(program, vary=calls, fullgraph=False, expect_graphs=None, expect_recompiles=None, expect_breaks=None)
+    assert bool(report.gained("graph_breaks")) == breaks
+
+
 @pytest.mark.parametrize("program, x", [(until_done, ONES * 2), (while_any, ONES * 0.4)])
 def test_a_loop_whose_first_test_is_known_has_two_graphs(program, x):
     check(program, x, fullgraph=False, expect_graphs=2, expect_recompiles=None, expect_breaks=None)

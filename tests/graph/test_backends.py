@@ -247,3 +247,24 @@ def test_warnings_of_a_backend_are_told_but_never_raised(caplog):
         warnings.simplefilter("error")
         assert len(compile_graph(module, inputs, warns)(*inputs)) == 2
     assert "that is slow" in caplog.text
+
+
+def test_a_backward_pass_that_inductor_cannot_compile_runs_its_operations(monkeypatch):
+    """As some with sizes from data: the forward pass has run by then."""
+    from torch._inductor import compile_fx
+    from torch._inductor.exc import InductorError
+
+    import stator
+
+    compiled = compile_fx.compile_fx_inner
+
+    def forward_only(graph, inputs, **options):
+        if options.get("is_backward"):
+            raise InductorError(AssertionError("expected [u0] to have been codegen-ed"), None)
+        return compiled(graph, inputs, **options)
+
+    monkeypatch.setattr(compile_fx, "compile_fx_inner", forward_only)
+    x = torch.randn(3, requires_grad=True)
+    result = stator.compile(lambda x: x.sin() * 2, backend="inductor")(x)
+    result.sum().backward()
+    assert torch.allclose(x.grad, x.detach().cos() * 2)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
+import logging
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +25,7 @@ from stator.report import events
 Compiled = Callable[..., Sequence[Any]]
 Backend = Callable[..., Compiled]
 
+_log = logging.getLogger(__name__)
 ENTRY_POINTS = "torch_dynamo_backends"
 
 
@@ -58,8 +61,27 @@ def inductor(
     patches = inductor_settings(mode, options, dynamic)
     formulas.install()
     with tagged():
-        compiled: Compiled = compile_fx.compile_fx(graph, inputs, config_patches=patches)
+        compiled: Compiled = compile_fx.compile_fx(graph, inputs, _forward_or_backward, config_patches=patches)
     return compiled
+
+
+def _forward_or_backward(graph: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
+    """Compiles; a backward pass that Inductor cannot, as some with sizes from data, runs its operations instead.
+
+    The forward pass has run when it is known, so there is nobody left to fall back to.
+    """
+    from torch._functorch import aot_autograd  # heavy
+    from torch._inductor import compile_fx
+    from torch._inductor.exc import InductorError
+
+    if not options.get("is_backward"):
+        return compile_fx.compile_fx_inner(graph, inputs, **options)
+    traced = fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    try:
+        return compile_fx.compile_fx_inner(graph, inputs, **options)
+    except InductorError:
+        _log.debug("Inductor does not compile this backward pass", exc_info=True)
+        return aot_autograd.make_boxed_func(traced.forward)
 
 
 def inductor_settings(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None = None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from torch import fx
 
 from stator.code import lines
+from stator.errors import Location
 from stator.graph.restore import Restore
 
 _BINARY: dict[Any, str] = {
@@ -70,6 +72,9 @@ class Source:
             if node.op not in WRITERS:
                 raise ValueError(f"the graph needs {node.target!r} of its module")
             WRITERS[node.op](self, node)
+            place = getattr(node.meta.location, "innermost", None) if getattr(node.meta, "warns", False) else None
+            if place is not None:
+                self.lines[-1] = _in_program(self, node, self.lines[-1], place)
             dead = last_uses.get(node)
             if dead:
                 self.lines.append(f"del {', '.join(dead)}")
@@ -209,6 +214,27 @@ def _index(source: Source, value: Any) -> str:
 def _range(source: Source, value: slice) -> str:
     start, stop, step = ("" if v is None else source.value(v) for v in (value.start, value.stop, value.step))
     return f"{start}:{stop}:{step}" if step else f"{start}:{stop}"
+
+
+def _in_program(source: Source, node: fx.Node, statement: str, place: Location) -> str:
+    """The statement as a call of a function at a line of the program: warnings of C code name that."""
+    inputs = [used.name for used in node.all_input_nodes]
+    names: dict[str, Any] = {}
+    text = "def call({}): {}; return {}"
+    exec(text.format(", ".join(inputs), statement, node.name), names)
+    used = [name for name in names["call"].__code__.co_names if name in source.globals]
+    given = ", ".join([*inputs, *used])
+    exec(text.format(given, statement, node.name), names)
+    code = names["call"].__code__.replace(co_filename=place.file, co_firstlineno=place.lineno)
+    return f"{node.name} = {source.constant(FunctionType(code, _namespace(place.file)))}({given})"
+
+
+def _namespace(file: str) -> dict[str, Any]:
+    """The globals of the module of a file: what was warned of is noted there."""
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == file:
+            return vars(module)
+    return {"__name__": "__main__"}
 
 
 WRITERS: dict[str, Callable[[Source, fx.Node], None]] = {

@@ -27,7 +27,7 @@ from stator.native.callers import CALLERS, call_python
 from stator.native.host import ITEM_OPERATORS, Host
 from stator.native.rows import STANDINS, standin
 from stator.native.standins_control import check_torch, torch_caller
-from stator.native.warn import Registries
+from stator.native.warn import Registries, is_inside
 from stator.runtime import asserting as asserting  # rows
 from stator.runtime import (
     assumptions,
@@ -89,6 +89,11 @@ class Stack:
             self.places.append((frame.code, frame.lasti))
             frame = frame.outer
 
+    @property
+    def innermost(self) -> Location | None:
+        """The instruction that did it."""
+        return Location(self.places[0][0], 2 * self.places[0][1]) if self.places else None
+
     def format(self) -> str:
         return "\n".join(Location(code, 2 * unit).format() for code, unit in reversed(self.places))
 
@@ -117,6 +122,7 @@ class TensorHost(Host):
         if self.policy.unbacked:
             self.recorder.start_symbols = self.symbolic
         self.recorder.before_call = self.check_guesses
+        self.recorder.may_warn = lambda: not is_inside(self)
         self.symbols: Symbols | None = None
         self.symbolic_numbers: dict[Path, Any] = {}
         self.floats = Floats(self.guards, self.origin, self.float_input)

@@ -43,6 +43,8 @@ def apply(
         return _result(recorder, plan.result, None, tensors, [])
     if state.grad and not recorder.traces:  # compilers refuse by themselves, and give other views than these
         _check_sealed(target, plan, tensors)
+    if plan.warns and not recorder.may_warn():
+        raise UnsupportedOp(describe(target.func), "it warns while the program has filters of its own", "native-effect")
     for index in {*plan.mutated, *(index for index, _ in plan.updates)}:
         recorder.doubts.look(tensors[index])
     for index in plan.mutated:
@@ -66,6 +68,7 @@ def apply(
     if plan.bindings and recorder.symbols is not None:
         recorder.symbols.makers.update(dict.fromkeys(plan.bindings, recorder.symbols.stack()))
         recorder.numbers.sources.update({symbol: (node, path) for symbol, path in plan.bindings.items()})
+    node.meta.warns = plan.warns
     if not plan.pure:
         recorder.kept.add(node)
         for index in plan.mutated:

@@ -33,7 +33,7 @@ _OWN = ("torch", "_operator", "stator.tensors", "stator.shapes")
 
 def may_fail(node: fx.Node) -> bool:
     """Whether the data of its inputs decides if this node raises."""
-    if node.target is array_call:
+    if node.target is array_call or getattr(node.meta, "warns", False):  # filters make errors of warnings
         return True
     if node.target in _ITEMS:
         return _has_nodes(node.args[1])

@@ -22,14 +22,16 @@ _set = torch._C._NodeBase.__setattr__  # Node's own one is there to follow chang
 class NodeMeta(dict[str, Any]):
     """`node.meta` with two entries made on demand: `stack_trace` and `example_value`."""
 
-    __slots__ = ("location", "value")
+    __slots__ = ("location", "value", "warns")
 
     location: Any  # what the recorder's location callback gave
     value: Any  # description of the node's result, as in a plan
+    warns: bool  # its warnings must name the line of the program
 
-    def __init__(self, location: Any = None, value: Any = None) -> None:
+    def __init__(self, location: Any = None, value: Any = None, warns: bool = False) -> None:
         self.location = location
         self.value = value
+        self.warns = warns
 
     def __missing__(self, key: str) -> Any:
         rule = _ON_DEMAND.get(key)
@@ -55,7 +57,7 @@ class NodeMeta(dict[str, Any]):
         return True
 
     def copy(self) -> NodeMeta:
-        twin = NodeMeta(self.location, self.value)
+        twin = NodeMeta(self.location, self.value, self.warns)
         twin.update(self)
         return twin
 

@@ -60,6 +60,7 @@ class Plan:
     pure: bool  # may be dropped when nobody uses the result
     silent: bool  # nothing to record at all
     bindings: Any = None  # numbers from data that the call makes: symbol -> its place in the result
+    warns: bool = False  # torch's C code gives a warning, which names the line that makes the call
 
     def is_anywhere(self) -> bool:
         """Whether it only makes new tensors with memory of their own: where arguments lie in theirs is all the same."""

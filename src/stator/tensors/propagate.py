@@ -53,7 +53,7 @@ def propagate(
         before = [meta_of(fake) for fake in ordered]
         places = [(storage_of(fake), fake._version) for fake in ordered]
         mode.watch()
-        with quiet(func), mode.dispatcher(), mode:
+        with quiet(func) as warned, mode.dispatcher(), mode:
             fake_args = substitute(args, lambda traced: fakes[id(traced)])
             fake_kwargs = substitute(kwargs, lambda traced: fakes[id(traced)])
             run = func if mode.shape_env is None else FORMS.get(func, func)
@@ -66,8 +66,8 @@ def propagate(
             if storage in mode.written or id(fake) in hidden or fake._version != version
         )
         reader = _Reader(func, ordered, [traced._meta.inference for traced in tensors], inference)
-        plan = _plan(mode.pure, reader, reader.read(result), before, mutated)
-        return replace(plan, bindings=made) if made else plan
+        plan = _plan(mode.pure and not warned, reader, reader.read(result), before, mutated)
+        return replace(plan, bindings=made, warns=bool(warned)) if made or warned else plan
 
 
 @contextmanager
@@ -173,8 +173,8 @@ def _builder(kind: type) -> Callable[[list[Any]], Any]:
 
 
 @contextmanager
-def quiet(func: Any) -> Iterator[None]:
-    """Propagation has no effects: no log lines, no warnings, no autocast cache; errors get their type."""
+def quiet(func: Any) -> Iterator[list[warnings.WarningMessage]]:
+    """Propagation has no effects: no log lines, no autocast cache; warnings are given, and errors get their type."""
     disabled, cache, always = _log.disabled, torch.is_autocast_cache_enabled(), torch._C._get_warnAlways()
     _log.disabled = True
     torch.set_autocast_cache_enabled(False)
@@ -182,7 +182,7 @@ def quiet(func: Any) -> Iterator[None]:
     try:
         with looking(), warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            yield
+            yield warned
         if warned and isinstance(func, FunctionType):
             raise NotLeaf(func, str(warned[0].message))
     except (DataDependentOutputException, DynamicOutputShapeException) as error:

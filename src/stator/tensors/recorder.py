@@ -107,6 +107,7 @@ class Recorder:
         self.kept: set[fx.Node] = set()
         self.fallible = False  # the graph tells by itself that it was not made for these data
         self.before_write: Callable[[TracedTensor], None] = lambda traced: None  # in such a graph, first to a tensor
+        self.may_warn: Callable[[], bool] = lambda: True  # whether filters are those that the graph will find
         self.constants: dict[fx.Node, torch.Tensor] = {}  # results that no input decides, see tensors/constants.py
         self.adorned: list[weakref.ref[TracedTensor]] = []  # made while capturing, with attributes of the program's own
         self.failing: set[fx.Node] = set()  # nodes that may fail depending on data, once the graph is finished

@@ -1,0 +1,74 @@
+"""Warnings that torch's C code gives name the lines of the program, and are errors where its filters say so."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+
+from tests.harness import check
+
+X = torch.tensor([1.0, 2.0, 3.0])
+
+
+def deprecated(x: Any) -> Any:
+    y = x + torch.range(0, 2)
+    return y * 2
+
+
+def resized(x: Any) -> Any:
+    out = torch.empty(2)
+    torch.add(x, 1, out=out)
+    return out
+
+
+def overload(x: Any) -> Any:
+    x.add(
+        2,
+        x,
+    )  # nobody needs the result
+    return x.sin()
+
+
+def as_error(x: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return x + torch.range(0, 2)
+        except UserWarning as warning:
+            return x.sin(), str(warning)[:20]
+
+
+def handled(x: Any) -> Any:
+    try:
+        return x + torch.range(0, 2)
+    except UserWarning as warning:
+        return x.sin(), str(warning)[:20]
+
+
+@pytest.fixture
+def always() -> Any:
+    torch.set_warn_always(True)
+    yield
+    torch.set_warn_always(False)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("program", [deprecated, resized, overload, as_error, handled])
+def test_where_torch_warns(program: Any) -> None:
+    report = check(program, vary=[(X,), (X + 1,)], fullgraph=False, expect_breaks=None, expect_recompiles=None)
+    assert program is as_error or all(one.texts["warnings"] for one in report.compiled)
+
+
+def test_filters_that_make_errors() -> None:
+    import stator
+
+    compiled = stator.compile(handled, backend="eager")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert torch.equal(compiled(X), X + torch.arange(3))
+        warnings.simplefilter("error")
+        result, text = compiled(X)
+        assert torch.equal(result, X.sin()) and text == "torch.range is depre"
