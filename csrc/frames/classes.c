@@ -101,20 +101,23 @@ int stator_note_classes(int change) {
 
 static PyObject *read_class(PyObject *cls, PyObject *name) { return stator_read(cls, name, type_read); }
 
+/* Of a metaclass with `__getattr__`, whose slot reads in C first. */
+static PyObject *read_hooked_class(PyObject *cls, PyObject *name) { return stator_read(cls, name, stator_getattr_hook); }
+
 /* A reading slot without the door. */
-getattrofunc stator_class_read(getattrofunc read) { return read == read_class ? type_read : read; }
+getattrofunc stator_class_read(getattrofunc read) {
+    return read == read_class ? type_read : read == read_hooked_class ? stator_getattr_hook : read;
+}
 
 static void watch_reads(PyTypeObject *meta) {
     if (meta->tp_getattro == type_read) {
         meta->tp_getattro = read_class;
+    } else if (meta->tp_getattro == stator_getattr_hook) {
+        meta->tp_getattro = read_hooked_class;
     }
 }
 
-static void unwatch_reads(PyTypeObject *meta) {
-    if (meta->tp_getattro == read_class) {
-        meta->tp_getattro = type_read;
-    }
-}
+static void unwatch_reads(PyTypeObject *meta) { meta->tp_getattro = stator_class_read(meta->tp_getattro); }
 
 /* watch_classes(bool): route native access to attributes of classes themselves through stator while a span is open; once more, once less. */
 static PyObject *watch_classes(PyObject *module, PyObject *on) {

@@ -67,6 +67,7 @@ int stator_frame_ready(PyObject *module);
 int stator_note_classes(int change);
 int stator_slots_ready(PyObject *module);
 int stator_classes_ready(PyObject *module);
+extern getattrofunc stator_getattr_hook;
 getattrofunc stator_class_read(getattrofunc read);
 PyObject *stator_read(PyObject *obj, PyObject *name, getattrofunc original); /* asks stator if it is to be asked */
 PyTypeObject *stator_sample_class(const char *method);

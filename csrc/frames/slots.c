@@ -3,7 +3,7 @@
 #include "frames.h"
 
 static PyObject *read_callback, *write_callback; /* strong; set once by the package */
-static getattrofunc getattr_hook_slot;           /* CPython's slot for classes with __getattr__ */
+getattrofunc stator_getattr_hook;                 /* CPython's slot for classes with __getattr__ */
 static PyObject *getattr_name;
 static getattrofunc module_read;
 
@@ -49,7 +49,7 @@ PyObject *stator_read(PyObject *obj, PyObject *name, getattrofunc original) {
 
 static PyObject *read_generic(PyObject *obj, PyObject *name) { return stator_read(obj, name, PyObject_GenericGetAttr); }
 
-static PyObject *read_with_hook(PyObject *obj, PyObject *name) { return stator_read(obj, name, getattr_hook_slot); }
+static PyObject *read_with_hook(PyObject *obj, PyObject *name) { return stator_read(obj, name, stator_getattr_hook); }
 
 static PyObject *read_module(PyObject *obj, PyObject *name) { return stator_read(obj, name, module_read); }
 
@@ -73,7 +73,7 @@ static PyObject *original_getattr(PyObject *module, PyObject *const *args, Py_ss
         return PyObject_GenericGetAttr(args[0], args[1]);
     }
     if (read == read_with_hook) {
-        return getattr_hook_slot(args[0], args[1]);
+        return stator_getattr_hook(args[0], args[1]);
     }
     return (read == read_module ? module_read : stator_class_read(read))(args[0], args[1]);
 }
@@ -182,7 +182,7 @@ static PyObject *watch_type(PyObject *module, PyObject *cls) {
     }
     if (type->tp_getattro == PyObject_GenericGetAttr) {
         type->tp_getattro = read_generic;
-    } else if (type->tp_getattro == getattr_hook_slot && _PyType_Lookup(type, getattr_name)) {
+    } else if (type->tp_getattro == stator_getattr_hook && _PyType_Lookup(type, getattr_name)) {
         type->tp_getattro = read_with_hook;
     }
     if (type->tp_setattro == PyObject_GenericSetAttr) {
@@ -198,7 +198,7 @@ static PyObject *unwatch_type(PyObject *module, PyObject *cls) {
     if (type->tp_getattro == read_generic) {
         type->tp_getattro = PyObject_GenericGetAttr;
     } else if (type->tp_getattro == read_with_hook) {
-        type->tp_getattro = getattr_hook_slot;
+        type->tp_getattro = stator_getattr_hook;
     }
     if (type->tp_setattro == write_generic) {
         type->tp_setattro = PyObject_GenericSetAttr;
@@ -267,7 +267,7 @@ int stator_slots_ready(PyObject *module) {
         Py_XDECREF(sample);
         return -1;
     }
-    getattr_hook_slot = sample->tp_getattro;
+    stator_getattr_hook = sample->tp_getattro;
     Py_DECREF(sample);
     module_read = PyModule_Type.tp_getattro;
     PyModule_Type.tp_getattro = read_module;
