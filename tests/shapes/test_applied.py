@@ -41,3 +41,25 @@ def test_paths_in_a_loop_with_a_break() -> None:
 
     calls = [(torch.ones(1), [text, f"{text}x", "q", "r"]) for text in ("ab", "cd", "ef")]
     check(f, vary=calls, fullgraph=False, expect_recompiles=None, expect_graphs=None, expect_breaks=None)
+
+
+class Named:
+    def __init__(self, name: Any) -> None:
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"<{self.name}>"
+
+    def __repr__(self) -> str:
+        return "Named(%s)" % self.name  # noqa: UP031
+
+
+def test_texts_that_methods_answer_to_c() -> None:
+    def f(x: torch.Tensor, o: Any) -> Any:
+        try:
+            return x + 1, str(o), repr(o), "%s" % o  # noqa: UP031
+        except TypeError as error:
+            return x + 1, str(error)
+
+    calls = [(torch.ones(1), Named(name)) for name in ("a", "b", "c", 1, 2, 3)]
+    check(f, vary=calls, fullgraph=False, expect_recompiles=None, expect_graphs=None, expect_breaks=None)

@@ -18,6 +18,7 @@ from stator.eval.settling import settling_ops
 from stator.frame import RERAISED, RETURN, UNBOUND, Frame, Raised
 
 ITEMS = frozenset({"BINARY_SUBSCR", "STORE_SUBSCR"})
+TEXT_METHODS = frozenset({"__str__", "__repr__", "__format__", "__fspath__"})  # C wants a str of them
 ROUNDS = 10_000  # of loops, and frames started, after which to see whether a capture gets anywhere
 
 _infos: dict[int, CodeInfo] = {}  # by address, for as long as the code object lives
@@ -296,6 +297,8 @@ def leave(frame: Frame) -> Any:
     """The frame returns or yields: give CPython's frame what it must hold."""
     result = frame.result
     frame.result = None
+    if type(result) in frame.world.texts and frame.code.co_name in TEXT_METHODS:
+        result = result.decay()
     if frame.yielded:
         frame.put(frame.locals, frame.stack)
     frame.locals.clear()
