@@ -195,7 +195,26 @@ def other_amount(x):
     return chunked(x)
 
 
-SEEN = [written, view_written, source_written, same, padded, kept, noted, transposed, unbound, asks, other_amount]
+def as_key(x):
+    known = {x: 1}
+    y = padded(x)
+    return chunked(y), y in known, len({x, y})
+
+
+SEEN = [
+    written,
+    view_written,
+    source_written,
+    same,
+    as_key,
+    padded,
+    kept,
+    noted,
+    transposed,
+    unbound,
+    asks,
+    other_amount,
+]
 
 
 @pytest.mark.parametrize("program", SEEN)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from stator.code.decode import CodeInfo
 from stator.code.terms import Reader
-from stator.code.terms311 import Term
+from stator.code.terms311 import COMPARISON, Term
 
 # How many values are taken for the one that is left; nothing of the program is called for plain numbers.
 _TAKEN: dict[str, Callable[[int], int]] = {
@@ -102,7 +102,7 @@ def cut_after(info: CodeInfo, unit: int) -> Cut | None:
 
 def branch_at(info: CodeInfo, unit: int) -> BranchReader:
     """Reads from the jump on."""
-    return BranchReader(info, info.ops[unit][2] if info.names[unit] == "COMPARE_OP" else unit)
+    return BranchReader(info, info.ops[unit][2] if info.names[unit] == COMPARISON else unit)
 
 
 def _read(reader: BranchReader) -> Cut:

@@ -17,6 +17,7 @@ def nothing(arg: Any) -> tuple[Term, ...]:
     return ()
 
 
+COMPARISON = "COMPARE_OP"
 # name -> what the instruction does, in order; whatever is not here ends an idiom.
 TERMS: dict[str, Row] = {
     "LOAD_CONST": one("constant"),
@@ -30,7 +31,7 @@ TERMS: dict[str, Row] = {
     "LOAD_METHOD": one("method"),
     "BINARY_SUBSCR": one("item"),
     "BINARY_OP": one("operator"),
-    "COMPARE_OP": one("comparison"),
+    COMPARISON: one("comparison"),
     "BUILD_SLICE": one("slice"),
     "BUILD_TUPLE": one("tuple"),
     "BUILD_STRING": one("join"),

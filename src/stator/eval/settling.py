@@ -363,7 +363,7 @@ def call(f: Frame, count: int) -> Any:
             f.kwnames = ()
             stack[base:] = [result]
             return None
-    if f.world.takes_numbers(function):
+    if any(id(arg) in f.world.hollow for arg in args) and f.world.takes_numbers(function):
         for place in range(at + 1 - len(stack), 0):
             take_number(f, place)
     if passes(f.world, function):

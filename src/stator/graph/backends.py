@@ -61,7 +61,9 @@ def inductor(
     patches = inductor_settings(mode, options, dynamic)
     formulas.install()
     with tagged():
-        compiled: Compiled = compile_fx.compile_fx(graph, inputs, _forward_or_backward, config_patches=patches)
+        compiled: Compiled = compile_fx.compile_fx(
+            graph, inputs, inner_compile=_forward_or_backward, config_patches=patches
+        )
     return compiled
 
 

@@ -412,6 +412,8 @@ class TensorHost(Host):
 
     def is_taken(self, f: Frame, function: Any, args: tuple[Any, ...]) -> bool:
         """Whether both sides of a branch on this comparison give the same, and one is taken without a question."""
+        if any(type(arg) not in (int, TracedInt) for arg in args):
+            return False
         return cutting.is_taken(self, f, function, args) or padding.start(self, f, function, args)
 
     def frame_enters(self, f: Frame) -> None:

@@ -282,7 +282,7 @@ class Recorder:
         """
         if type(func) not in KINDS:  # hashing or asking any other object could run code of the user
             return func is torch._C._InferenceMode
-        if isinstance(getattr(func, "__self__", None), InferenceGuard):
+        if issubclass(type(getattr(func, "__self__", None)), InferenceGuard):
             return True
         target = target_of(unbind(func)[0])
         return target is not None and not target.general

@@ -73,6 +73,7 @@ class TracedTensor(torch.Tensor):
     def __hash__(self) -> int:
         if id(self) in self._recorder.choices:
             raise UnsupportedOp("hash", UNTOLD, "data-dependent-branch")
+        self._recorder.doubts.look(self)
         return self._address
 
     @property  # type: ignore[misc]
