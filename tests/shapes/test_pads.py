@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -201,12 +203,18 @@ def as_key(x):
     return chunked(y), y in known, len({x, y})
 
 
+def weakly(x):
+    y = padded(x)
+    return chunked(y), weakref.ref(x) is weakref.ref(y), id(x) == id(y)
+
+
 SEEN = [
     written,
     view_written,
     source_written,
     same,
     as_key,
+    weakly,
     padded,
     kept,
     noted,

@@ -38,7 +38,7 @@ def stand_class_write(host: Host, f: Frame, function: Any, args: list[Any], kwar
 @standin(type.__getattribute__)
 def stand_class_read(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """What a metaclass's own `__getattribute__` ends in."""
-    if len(args) != 2 or kwargs or not isinstance(args[0], type) or not isinstance(args[1], str):
+    if len(args) != 2 or kwargs or not issubclass(type(args[0]), type) or type(args[1]) is not str:
         return call_python(host, f, function, args, kwargs)
     cls, name = args
     if name in CLASS_PLAIN or host.is_inside_type(cls) or not _frames.is_heap_type(cls):

@@ -17,6 +17,8 @@ from stator.world.callbacks import Observed
 def stand_reference(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """ref(obj, callback), proxy(obj, callback), ref.__new__(cls, obj, callback)."""
     index = 2 if function is weakref.ref.__new__ else 1
+    if len(args) >= index:
+        host.ask_identity(args[index - 1])
     if len(args) >= index and id(args[index - 1]) not in host.records:
         host.refers_weakly = True
     if len(args) > index and args[index] is not None:

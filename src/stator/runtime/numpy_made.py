@@ -93,13 +93,17 @@ def register(host: Any, traced: Any, kind: Any) -> Any:
     return made.inner
 
 
+def is_listing(value: Any) -> bool:
+    return issubclass(type(value), (list, tuple))  # without asking it for its class
+
+
 def made_by(kind: str, calculate: Any) -> Caller:
     """A row for a function of one number or list; `calculate` gives a symbol, or NotImplemented."""
 
     def row(host: Any, f: Frame, args: list[Any]) -> Any:
         if len(args) != 1:
             return NotImplemented
-        items = args[0] if type(args[0]) in (list, tuple) or isinstance(args[0], tuple) else args
+        items = args[0] if is_listing(args[0]) else args
         if not any(type(item) in SYMBOLS for item in items) or any(map(depends_on_data, items)):
             return NotImplemented
         traced = calculate(host, f, args[0])
@@ -143,7 +147,7 @@ def folded(function: Any) -> Any:
     """Of a list of ints."""
 
     def calculate(host: Any, f: Frame, items: Any) -> Any:
-        if not isinstance(items, (list, tuple)) or any(type(item) not in (int, TracedInt) for item in items):
+        if not is_listing(items) or any(type(item) not in (int, TracedInt) for item in items):
             return NotImplemented
         return function(host, f, items)
 

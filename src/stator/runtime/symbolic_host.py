@@ -377,8 +377,6 @@ def identity_of(invert: bool) -> Caller:
 
 def id_of(host: Any, f: Frame, args: list[Any]) -> Any:
     """Which of the two bools it is, the data tells."""
-    if len(args) == 1 and type(args[0]) is TracedTensor and host.recorder.doubts.concern(args[0]):
-        doubts.ask()
     return id(args[0].decay()) if len(args) == 1 and type(args[0]) is TracedBool else NotImplemented
 
 

@@ -475,6 +475,8 @@ class TensorHost(Host):
     def ask_identity(self, *values: Any) -> None:
         if self.recorder.choices:
             choices.refuse_identity(self, *values)
+        if len(values) == 1 and type(values[0]) is TracedTensor:
+            self.recorder.doubts.look(values[0])
 
     def chosen(self, f: Frame, value: Any) -> int | None:
         return choosing.chosen(self, f, value)
