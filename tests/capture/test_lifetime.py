@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import stator
+from stator.shapes.env import env_class
 from stator.tensors.recorder import Recorder
 from stator.world import world
 
@@ -166,8 +167,29 @@ def test_globals_are_as_before_when_capture_fails() -> None:
     assert torch.get_default_dtype() is torch.float32
 
 
+@pytest.mark.usefixtures("no_audit")
+def test_symbols_end_with_what_was_compiled() -> None:
+    """Caches of torch would hold environments of symbols for good."""
+
+    def fn(x: Any, k: int) -> Any:
+        n = int(x.sum())
+        torch._check(n >= 2)
+        return torch.zeros(n) + len(x) + k if len(x) < 10 * k else x
+
+    def environments() -> int:
+        gc.collect()
+        return sum(type(obj) is env_class() for obj in gc.get_objects())
+
+    before = environments()
+    compiled = stator.compile(fn, backend="eager", fullgraph=True)
+    for k, size in ((1, 2), (2, 3), (3, 4)):
+        compiled(torch.ones(size), k)
+    stator.reset()
+    assert environments() == before
+
+
 def test_symbols_keep_no_program() -> None:
-    """Caches of torch hold environments of symbols for long; the graph and the tensors of a capture end with it."""
+    """Graphs hold environments of symbols for as long as they serve; the capture that made them ends before."""
 
     def fn(x: Any, k: int) -> Any:
         if k == 2:

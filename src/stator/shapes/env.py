@@ -8,6 +8,7 @@ from typing import Any
 
 from torch._guards import SLoc, Source
 
+from stator.shapes.answers import remembering
 from stator.shapes.unbacked import Question, answer, is_condition, usually
 
 USUAL = 8192  # what compilers may take a size for that only data tells
@@ -47,7 +48,9 @@ def env_class() -> Any:
     from torch.utils._sympy.symbol import SymT, make_symbol
     from torch.utils._sympy.value_ranges import ValueRanges
 
-    class Env(ShapeEnv):
+    Own = type("Own", (ShapeEnv,), remembering(ShapeEnv))  # an environment with answers of its own
+
+    class Env(Own):  # type: ignore[misc, valid-type]
         """A ShapeEnv whose guards carry the place in the captured program, which it need not search the stack for.
 
         What it assumes about numbers from data is handed to the symbols.

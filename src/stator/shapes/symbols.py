@@ -91,7 +91,7 @@ class Symbols:
         self.node: Callable[[Any], Any]  # makes a node of the graph of an expression; set by the recorder
 
     def release(self) -> None:
-        """The capture is over. Caches of torch keep the environment for long; it must not keep the program alive."""
+        """The capture is over. Its graph keeps the environment, which must not keep the program alive."""
         self.env.origin = nowhere
         self.stack = list
         self.node = no_graph
