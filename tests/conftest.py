@@ -2,7 +2,6 @@
 
 import gc
 import os
-import sys
 from collections.abc import Iterator
 
 os.environ.setdefault("STATOR_AUDIT", "1")  # before stator is imported
@@ -16,17 +15,14 @@ from stator.world import audit
 torch.set_num_threads(1)
 
 
-MODULES = 100  # new ones that are worth looking at what they hold
-seen = 0  # modules that had been loaded when audits last looked
+GROWN = 30_000  # objects that are worth settling
 
 
 def settle() -> None:
-    """Every capture is audited: what the imports made is looked at once."""
-    global seen
-    if len(sys.modules) - seen >= MODULES:
+    """Every capture is audited, which takes as long as there are objects: what has come to stay is looked at once."""
+    if len(gc.get_objects()) >= GROWN:
         gc.collect()
         audit.settle()
-        seen = len(sys.modules)
 
 
 @pytest.fixture(autouse=True)
