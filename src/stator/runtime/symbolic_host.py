@@ -35,7 +35,7 @@ from stator.shapes.symbols import number_of
 from stator.shapes.texts import TracedText
 from stator.tensors import doubts
 from stator.tensors.traced import TracedTensor
-from stator.world.door import IMPORTERS, constant, is_structure
+from stator.world.door import IMPORTERS, constant, enter_unequal, is_structure
 
 Caller = Callable[[Any, Frame, list[Any]], Any]
 
@@ -567,10 +567,16 @@ def enter_size(world: Any, obj: torch.Size, path: Any) -> Any:
 
 def enter_float(world: Any, obj: float, path: Any) -> Any:
     """A float from outside: a constant, or an input of the graph if it was seen to change."""
-    if world.policy.learned and world.policy.takes_float(path, obj):
-        world.guards.add(path, TYPE_IS, float, world.origin())
-        return world.symbolic_float(path, obj)
-    return constant(world, obj, path)
+    if not world.policy.learned or not world.policy.takes_float(path, obj):
+        return enter_unequal(world, obj, path)
+    if obj != obj:
+        return world.identities.enter_nan(obj, path, symbolic_float)
+    return symbolic_float(world, obj, path)
+
+
+def symbolic_float(world: Any, obj: float, path: Any) -> Any:
+    world.guards.add(path, TYPE_IS, float, world.origin())
+    return world.symbolic_float(path, obj)
 
 
 READERS[id(TracedInt)] = read_int
