@@ -114,6 +114,9 @@ class Identities:
             for record in dicts:
                 if (changes or id(record.obj) in written) and space.real is not record.obj and space.may_be(record.obj):
                     self.world.guards.distinct([space.dict_path(), record.path])
+        for tensor in self.world.adorned.values():
+            for record in dicts:
+                self.world.guards.distinct([tensor.path.fields(), record.path])
 
 
 def pinned(path: Path) -> bool:
