@@ -34,6 +34,34 @@ def found(fn: Callable[[], Any]) -> Callable[[], Any]:
 
 
 @found
+def slots_named_like_what_each_object_has() -> Any:
+    class Odd:
+        __slots__ = ("__class__", "__dict__")
+
+    odd: Any = Odd()
+    odd.bar = 1
+    os.getpid()
+    return hasattr(odd, "__class__"), "__repr__" in dir(odd), odd.bar
+
+
+@found
+def metaclasses_that_say_the_order() -> Any:
+    log = []
+
+    class Meta(type):
+        def mro(cls) -> Any:
+            log.append(cls.__dict__["f"]())
+            return super().mro()
+
+    class Made(metaclass=Meta):
+        def f() -> Any:  # type: ignore[misc]
+            return __class__.__name__  # type: ignore[name-defined]
+
+    os.getpid()
+    return log, Made.f()
+
+
+@found
 def handled_by_except_star() -> Any:
     log = []
     try:

@@ -54,7 +54,7 @@ class World:
         self.inside_namespaces: dict[int, Any] = {}
         self.watched: list[type] = []
         self.cells: dict[int, list[Any]] = {}  # outside cells: [cell, path, value before, value now]
-        self.adorned: dict[int, Record] = {}  # by address of their `__dict__`: tensors with attributes that were looked at
+        self.adorned: dict[int, Record] = {}  # tensors with attributes that were looked at, by their dict
         self.touched: dict[int, Record] = {}  # outside instances written to, in first-write order
         self.shadow_fields: dict[int, tuple[Any, dict[Any, Any]]] = {}  # shadow -> (it, its attributes as imported)
         self.class_writes: dict[tuple[int, str], list[Any]] = {}
