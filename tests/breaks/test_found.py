@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import inspect
+import itertools
 import os
 import subprocess
 import sys
@@ -59,6 +60,26 @@ def metaclasses_that_say_the_order() -> Any:
 
     os.getpid()
     return log, Made.f()
+
+
+@found
+def iterators_of_classes_made_here() -> Any:
+    log, made, classes = [], [], []
+    for base, given in (
+        (itertools.chain, ("ab", "c")),
+        (zip, ("ab", "cd")),
+        (itertools.repeat, (3, 2)),
+        (map, (str, [1])),
+    ):
+
+        class Made(base):  # type: ignore[misc, valid-type]
+            def __init__(self, *args: Any) -> None:
+                log.append(args)
+
+        made.append(Made(*given))
+        classes.append(Made)
+    os.getpid()
+    return log, [type(one) is cls for one, cls in zip(made, classes, strict=True)], list(map(list, made))
 
 
 @found
