@@ -31,12 +31,12 @@ import torch
 import stator
 from stator.eval import forced
 from stator.report import events
-from tests.breaks import changing, language, views
+from tests.breaks import changing, language, library, views
 from tests.breaks.generating import PRELUDE, source
 from tests.cpython.breaks_runner import AGAIN
 
 FILES = ("<prelude>", "<program>")
-SHARED = ("COUNT", "LOG", "TABLE", "SPACE", "PART", *changing.SHARED, *language.SHARED, *views.SHARED)
+SHARED = ("COUNT", "LOG", "TABLE", "SPACE", "PART", *changing.SHARED, *language.SHARED, *views.SHARED, *library.SHARED)
 ROWS = (2, 3, 5, 3)  # of `w`, in each call
 TEXTS = ("ab", "a", "xyz7", "12")
 CONSTANTS = (type(None), bool, int, float, str, bytes, slice, range, enum.Enum, np.generic, type)

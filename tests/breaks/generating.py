@@ -9,11 +9,11 @@ from __future__ import annotations
 import random
 import re
 
-from tests.breaks import changing, flow, language, statements, views
+from tests.breaks import changing, flow, language, library, statements, views
 from tests.breaks.statements import FLOW, LEAVE
 
 MARK = re.compile(r"\$(\w)")
-TABLES = (statements, changing, language, flow, views)
+TABLES = (statements, changing, language, flow, views, library)
 PRELUDE = "".join(table.PRELUDE for table in TABLES)
 VARIABLES = {kind: names for table in TABLES for kind, names in table.VARIABLES.items()}
 KINDS = sorted({kind for table in TABLES for kind in table.EXPRESSIONS})
@@ -77,7 +77,7 @@ class Writer:
         return lines
 
     def program(self) -> str:
-        body = ["def main(x, y, n, items, box, w, s):", "    global COUNT, TABLE, SEEN, EXTRA, NUMBER"]
+        body = ["def main(x, y, n, items, box, w, s):", "    global COUNT, TABLE, SEEN, EXTRA, NUMBER, METER"]
         body += [
             "    t0, t1, t2 = x + 1, y, x * y",
             "    i0, i1, i2, w0 = n, 1, 2, w * 2",

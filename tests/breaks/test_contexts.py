@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import stator
+from stator.eval import forced
 from tests.harness import check
 
 
@@ -258,3 +259,15 @@ def test_each_block_of_autocast_casts_anew():
     x = torch.randn(2, 3)
     compiled = stator.compile(two_blocks, backend="eager", fullgraph=True)
     assert [casts(compiled(x)) for _ in range(2)] == [casts(two_blocks(x))] * 2
+
+
+def test_breaks_at_each_instruction_of_entering() -> None:
+    def program(x: Any) -> Any:
+        with torch.inference_mode():
+            y = x + 1
+        return y, y.is_inference(), torch.is_inference_mode_enabled()
+
+    for number in range(1, 24):
+        forced.force(str(number))
+        stator.reset()
+        check(program, torch.ones(2), fullgraph=False, expect_breaks=None, expect_graphs=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import inspect
+import itertools
 import os
 import subprocess
 import sys
@@ -31,6 +32,54 @@ SETTINGS = [None, "1", "3", "7", "11", "all"]
 def found(fn: Callable[[], Any]) -> Callable[[], Any]:
     FOUND.append(fn)
     return fn
+
+
+@found
+def slots_named_like_what_each_object_has() -> Any:
+    class Odd:
+        __slots__ = ("__class__", "__dict__")
+
+    odd: Any = Odd()
+    odd.bar = 1
+    os.getpid()
+    return hasattr(odd, "__class__"), "__repr__" in dir(odd), odd.bar
+
+
+@found
+def metaclasses_that_say_the_order() -> Any:
+    log = []
+
+    class Meta(type):
+        def mro(cls) -> Any:
+            log.append(cls.__dict__["f"]())
+            return super().mro()
+
+    class Made(metaclass=Meta):
+        def f() -> Any:  # type: ignore[misc]
+            return __class__.__name__  # type: ignore[name-defined]
+
+    os.getpid()
+    return log, Made.f()
+
+
+@found
+def iterators_of_classes_made_here() -> Any:
+    log, made, classes = [], [], []
+    for base, given in (
+        (itertools.chain, ("ab", "c")),
+        (zip, ("ab", "cd")),
+        (itertools.repeat, (3, 2)),
+        (map, (str, [1])),
+    ):
+
+        class Made(base):  # type: ignore[misc, valid-type]
+            def __init__(self, *args: Any) -> None:
+                log.append(args)
+
+        made.append(Made(*given))
+        classes.append(Made)
+    os.getpid()
+    return log, [type(one) is cls for one, cls in zip(made, classes, strict=True)], list(map(list, made))
 
 
 @found

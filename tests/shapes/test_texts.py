@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import stator
+from stator.report.events import events
 from tests.shapes.test_state import compilations
 
 
@@ -103,3 +104,42 @@ def test_writes_and_reads_of_one_dict():
         return program
 
     compilations(make, [(torch.ones(2), step) for step in (2, 3, 4, 2, 9)])
+
+
+class Meta(type):
+    pass
+
+
+class Group(ExceptionGroup):
+    pass
+
+
+def makes_exceptions(x, text, n):
+    group = Group("in " + text, [ValueError(text)])
+    outer = ExceptionGroup("of " + text, [group])
+    return x + n, str(group), group.message, Meta("C" + text, (), {}).__name__, str(outer)
+
+
+def sets_fields(x, text, n):
+    syntax, importing, undecoded = SyntaxError("a"), ImportError("b"), UnicodeDecodeError("ascii", b"abcdef", 1, 2, "r")
+    syntax.lineno, syntax.filename, importing.msg = n, text, "of " + text
+    undecoded.start, undecoded.reason = n, "x" + text
+    return x + n, str(syntax), str(importing), str(undecoded)
+
+
+def carries_exceptions(x, text, n):
+    x = x + 1
+    stator.graph_break()
+    errors = [ExceptionGroup("a" + text, [KeyError(n)]), SyntaxError("m", (text, n, n, "t" + text)), OSError(n, text)]
+    x = x * 2
+    stator.graph_break()
+    return x, list(map(str, errors)), list(map(repr, errors))
+
+
+@pytest.mark.parametrize("f", [makes_exceptions, sets_fields, carries_exceptions])
+@pytest.mark.parametrize("step", [0, 1])
+def test_exceptions_know_texts_and_numbers_that_vary(f, step):
+    compiled = stator.compile(f, backend="eager")
+    for k in range(6):
+        assert compiled(torch.ones(2), f"t{k}", 2 + k * step)[1:] == f(torch.ones(2), f"t{k}", 2 + k * step)[1:]
+    assert not [event for event in events() if event.fields.get("break_id") == "internal"]

@@ -61,3 +61,44 @@ def test_namespaces_among_other_values() -> None:
     table = {"y": "s", "b": vars(builtins), "q": None, "A1": 3, "z": 2, "A3": 5.5}
     compiled = stator.compile(f, backend="eager")
     assert compiled(table) == compiled(table) == f(table)
+
+
+def read_behind(x: torch.Tensor, t: Any) -> Any:
+    d = t.__dict__
+    x = x + 1
+    stator.graph_break()
+    missing = hasattr(t, "n")
+    t.n = 3
+    seen = d["n"]
+    d["m"] = 5
+    return x * 2, missing, seen, t.m, d is t.__dict__, d
+
+
+def write_behind(x: torch.Tensor, t: Any) -> Any:
+    t.n = 1
+    d = t.__dict__
+    x = x + 1
+    stator.graph_break()
+    d["n"] += 1
+    x = x * 2
+    t.n += 1
+    return x, t.n, d["n"], d
+
+
+@pytest.mark.parametrize("f", [read_behind, write_behind])
+def test_a_dict_of_a_tensor_over_a_break(f: Any) -> None:
+    compiled = stator.compile(f, backend="eager")
+    for _ in range(3):
+        assert compiled(torch.ones(2), torch.ones(1))[1:] == f(torch.ones(2), torch.ones(1))[1:]
+
+
+def test_a_dict_that_may_be_that_of_a_tensor() -> None:
+    def f(x: torch.Tensor, t: Any, d: Any) -> Any:
+        t.n += 1
+        return x + t.n, d["n"]
+
+    compiled = stator.compile(f, backend="eager")
+    for same in (False, True, True, False):
+        t: Any = torch.ones(1)
+        t.n = 2
+        assert compiled(torch.ones(2), t, t.__dict__ if same else {"n": 2})[1] == (3 if same else 2)

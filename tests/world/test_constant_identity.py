@@ -77,3 +77,41 @@ def test_identity_of_conditions_on_data() -> None:
 
     for sign in (1, -1):
         check(f, torch.ones(2) * sign, fullgraph=False, expect_breaks=None, expect_graphs=None)
+
+
+def searched(x: torch.Tensor, given: Any, values: Any) -> Any:
+    return x * 2, given in values, values.count(given), values == [given], given is values[0]
+
+
+MAKERS = [lambda: float("nan"), lambda: complex("nan"), lambda: (float("nan"),), lambda: frozenset([float("nan")])]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("order", [(1, 0, 1, 0), (0, 1, 0, 1), (1, 1, 1, 1)])
+def test_a_nan_is_equal_to_the_same_object_alone(make: Any, order: tuple[int, ...]) -> None:
+    compiled = stator.compile(searched, backend="eager")
+    for same in order:
+        given = make()
+        values = [given if same else make()]
+        assert compiled(torch.ones(2), given, values)[1:] == searched(torch.ones(2), given, values)[1:]
+    assert type(given) is not float or stator.stats()["recompiles"] <= 1
+
+
+def test_a_nan_among_floats_that_vary() -> None:
+    compiled = stator.compile(searched, backend="eager")
+    nan = float("nan")
+    for given, other in ((1.0, 2.5), (1.5, 2.0), (2.5, 3.0), (nan, nan), (nan, float("nan")), (4.0, nan)):
+        assert compiled(torch.ones(2), given, [other])[1:] == searched(torch.ones(2), given, [other])[1:]
+
+
+def test_a_nan_of_an_attribute_over_a_break() -> None:
+    def f(x: torch.Tensor, o: Any) -> Any:
+        given = o.given
+        x = opaque(x + 1)
+        return x * 2, given in o.values, given is o.values[0]
+
+    compiled = stator.compile(f, backend="eager")
+    for _ in range(3):
+        nan = float("nan")
+        o = argparse.Namespace(given=nan, values=[nan])
+        assert compiled(torch.ones(2), o)[1:] == (True, True)

@@ -1,7 +1,8 @@
 """Recipes for classes and modules made during capture.
 
-`type.__new__` runs no metaclass code, but it calls `__set_name__` of attributes and `__init_subclass__` of bases.
-So attributes with `__set_name__` are put in afterwards, and classes below a base with `__init_subclass__` are refused.
+`type.__new__` runs no metaclass code but its `mro`, and it calls `__set_name__` of attributes and `__init_subclass__`
+of bases. So attributes with `__set_name__` are put in afterwards, and classes below a base with `__init_subclass__` or
+of a metaclass with `mro` are refused.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ def build_class(obj: type, solid: type, heap: Heap) -> Plan:
     for step in raw.mro(obj)[1:]:
         if "__init_subclass__" in raw.class_dict(step) and not any(step is base for base in _HARMLESS_BASES):
             raise CannotRebuild(obj, f"making it again would run __init_subclass__ of {raw.class_name(step)}")
+    if raw.lookup(type(obj), "mro") is not vars(type)["mro"]:
+        raise CannotRebuild(obj, f"making it again would run mro of {raw.class_name(type(obj))}")
     early, after = _attributes(obj)
     late = [name for name, value in early.items() if _sets_name(value)]
     movable = [name for name, value in early.items() if name not in late and not _is_fixed(name, value, heap)]

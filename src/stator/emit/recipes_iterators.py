@@ -12,7 +12,8 @@ from typing import Any
 
 from . import raw
 from .makers import Nothing, advanced, ended_calls, ended_items
-from .plan import SELF, CannotRebuild, Const, Heap, Part, Plan, Recipe, listing, piece
+from .plan import SELF, CannotRebuild, Const, Heap, Part, Piece, Plan, Recipe, listing, piece
+from .recipes_containers import create
 
 _OUT_OF_STEP = "the container changed while it was being iterated"
 
@@ -48,7 +49,9 @@ def _reversed(start: Callable[[Any], Any], kinds: tuple[type, ...]) -> Recipe:
     """Backwards over a sequence whose length and items are read by C code alone."""
 
     def build_reverse_iterator(obj: Any, solid: type, heap: Heap) -> Plan:
-        _, (sequence, *_), *state = obj.__reduce__()
+        _, (sequence, *_), *state = raw.lookup(solid, "__reduce__")(obj)
+        if type(obj) is not solid:
+            raise CannotRebuild(obj, "its class is derived from an iterator")
         if not state:
             return Plan(piece("{0}({1})", Const(start), kinds[0]()))
         if not any(raw.is_a(sequence, kind) for kind in kinds):
@@ -166,8 +169,18 @@ def build_adaptor(obj: Any, solid: type, heap: Heap) -> Plan:
         raise CannotRebuild(obj, "its state only translates to an iterator of another type")
     for argument in arguments:
         _check_iter(obj, argument)
-    fills = [piece("{0}.__setstate__({1})", SELF, rest[0])] if rest and rest[0] is not None else []
-    return Plan(piece("{0}({1})", Const(maker), listing(arguments)), fills)
+    place = Const(raw.lookup(solid, "__setstate__"))
+    fills = [piece("{0}({1}, {2})", place, SELF, rest[0])] if rest and rest[0] is not None else []
+    return Plan(_made(obj, solid, arguments), fills)
+
+
+def _made(obj: object, solid: type, arguments: Any) -> Piece:
+    """A call of the C class; one derived from it may have an `__init__` of its own, which has run."""
+    return (
+        create(solid, obj, *arguments)
+        if type(obj) is not solid
+        else piece("{0}({1})", Const(solid), listing(arguments))
+    )
 
 
 def _check_iter(obj: object, argument: object) -> None:
@@ -178,8 +191,8 @@ def _check_iter(obj: object, argument: object) -> None:
 
 
 def build_repeat(obj: Any, solid: type, heap: Heap) -> Plan:
-    maker, arguments = obj.__reduce__()
-    return Plan(piece("{0}({1})", Const(maker), listing(arguments)))
+    _, arguments = raw.lookup(solid, "__reduce__")(obj)
+    return Plan(_made(obj, solid, arguments))
 
 
 def build_calls(obj: Any, solid: type, heap: Heap) -> Plan:
@@ -195,7 +208,7 @@ def build_pairwise(obj: Any, solid: type, heap: Heap) -> Plan:
         raise CannotRebuild(obj, "the item it remembers cannot be given to a new one")
     for argument in inner:
         _check_iter(obj, argument)
-    return Plan(piece("{0}({1})", Const(itertools.pairwise), inner[0] if inner else ()))
+    return Plan(_made(obj, solid, [inner[0] if inner else ()]))
 
 
 def refuse_group(obj: Any, solid: type, heap: Heap) -> Plan:

@@ -12,7 +12,7 @@ import math
 import operator
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -35,7 +35,8 @@ from stator.shapes.symbols import number_of
 from stator.shapes.texts import TracedText
 from stator.tensors import doubts
 from stator.tensors.traced import TracedTensor
-from stator.world.door import IMPORTERS, constant, is_structure
+from stator.world.door import IMPORTERS, constant, enter_unequal, is_structure
+from stator.world.exceptions import C_FIELDS, KEPT
 
 Caller = Callable[[Any, Frame, list[Any]], Any]
 
@@ -89,6 +90,9 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
             seen: dict[int, Any] = {}
             args = [decayed(host, arg, seen) for arg in args]
             kwargs = {name: decayed(host, arg, seen) for name, arg in kwargs.items()} if kwargs else kwargs
+    elif isinstance(function, type) and reads_texts(function):
+        args = [without_text(arg) for arg in args]
+        kwargs = kwargs and {name: without_text(arg) for name, arg in kwargs.items()}
     asker, host.asker_keeps = host.asker_keeps, kept
     try:
         if not host.counts_rounds:
@@ -236,6 +240,20 @@ def moves(function: Any) -> bool:
     if type(function) is not types.BuiltinFunctionType:
         return False
     return function is print or function is isinstance or home_of(function.__self__, function) in KEEPING_OWNERS
+
+
+def reads_texts(cls: type) -> bool:
+    """Whether the C code that makes the instances of a class made in Python looks at the texts it is given."""
+    made = _frames.type_lookup(cls, "__new__")
+    if type(made) is not types.BuiltinFunctionType:
+        return False
+    owner = cast(type, made.__self__)
+    if owner is type or issubclass(owner, READING_ERRORS):
+        return True
+    return owner not in KEEPING_TYPES and not issubclass(owner, BaseException)
+
+
+READING_ERRORS = (BaseExceptionGroup, UnicodeError)
 
 
 def without_text(value: Any) -> Any:
@@ -542,6 +560,14 @@ def write_number(host: Any, f: Frame, obj: TracedInt | TracedFloat | TracedBool,
     host.store_attr(f, obj.decay(), name, value)
 
 
+def for_field(obj: Any, name: str, value: Any) -> Any:
+    """What an attribute is set to: C code that keeps it in a field of its own is given a constant."""
+    if type(value) not in VALUES or name in KEPT:
+        return value
+    field = _frames.type_lookup(type(obj), name)
+    return value.decay() if type(field) in C_FIELDS and not _frames.is_heap_type(field.__objclass__) else value
+
+
 def enter_int(world: Any, obj: int, path: Any) -> Any:
     """An int from outside: a constant, or a symbol if it was seen to change."""
     return enter_number(world, obj, path, world.policy.takes_int)
@@ -567,10 +593,16 @@ def enter_size(world: Any, obj: torch.Size, path: Any) -> Any:
 
 def enter_float(world: Any, obj: float, path: Any) -> Any:
     """A float from outside: a constant, or an input of the graph if it was seen to change."""
-    if world.policy.learned and world.policy.takes_float(path, obj):
-        world.guards.add(path, TYPE_IS, float, world.origin())
-        return world.symbolic_float(path, obj)
-    return constant(world, obj, path)
+    if not world.policy.learned or not world.policy.takes_float(path, obj):
+        return enter_unequal(world, obj, path)
+    if obj != obj:
+        return world.identities.enter_nan(obj, path, symbolic_float)
+    return symbolic_float(world, obj, path)
+
+
+def symbolic_float(world: Any, obj: float, path: Any) -> Any:
+    world.guards.add(path, TYPE_IS, float, world.origin())
+    return world.symbolic_float(path, obj)
 
 
 READERS[id(TracedInt)] = read_int

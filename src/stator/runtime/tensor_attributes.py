@@ -30,6 +30,7 @@ def read_tensor(host: Any, f: Frame, traced: Any, name: str) -> Any:
         return read_outside(host, f, record, name)
     except AttributeError as error:
         if record is not None:
+            know_attributes(host, record, name)
             host.guards.add(record.path, NO_ATTR, name, host.origin())
         return throw(f, error.with_traceback(None))
     except Unsupported as error:
@@ -42,6 +43,7 @@ def read_outside(host: Any, f: Frame, record: Any, name: str) -> Any:
     if name not in known:
         with host.recorder.paused():
             real = record.obj.grad if name == "grad" else (_frames.instance_dict(record.obj) or {}).get(name, UNBOUND)
+            know_attributes(host, record, name)
         path = record.path.get(name) if name == "grad" else record.path.attr(name)
         if real is UNBOUND:
             text = f"'{type(record.obj).__name__}' object has no attribute '{name}'"
@@ -76,5 +78,19 @@ def write_outside(host: Any, record: Any, name: str, value: Any) -> None:
     """The attribute of an outside tensor is this from now on."""
     known = record.extra = record.extra or {}
     before = known[name][0] if name in known else UNBOUND
+    know_attributes(host, record, name)
     known[name] = (before, value, None)
     host.touch(record)
+
+
+def know_attributes(host: Any, record: Any, name: str) -> None:
+    """An attribute of an outside tensor is read or written: its `__dict__` must not be a shadow as well."""
+    fields = _frames.instance_dict(record.obj)
+    if fields is None or name in COMPUTED:
+        return
+    if id(fields) in host.records:
+        raise host.refuse("tensor-metadata", "an attribute of a tensor next to its __dict__", function=f"Tensor.{name}")
+    host.adorned[id(fields)] = record
+
+
+COMPUTED = frozenset({"grad", "data"})

@@ -548,7 +548,7 @@ class TensorHost(Host):
         if type(value) in SIMPLE and module_calls.has_no_member(self, obj, name):
             attributes.write_generic(self, f, self.records[id(obj)], name, value)
         else:
-            super().store_attr(f, obj, name, value)
+            super().store_attr(f, obj, name, symbolic_host.for_field(obj, name, value))
 
 
 def ignore_bookkeeping(module: Any) -> None:

@@ -20,7 +20,7 @@ from stator.native.host import Host
 from stator.native.rows import method_standin, standin
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
-from stator.tensors.leaving import OpenInference, leave_inference
+from stator.tensors.leaving import leave_inference
 from stator.tensors.modes import InferenceGuard, default_device, enter_device, leave_device
 from stator.tensors.traced import TracedTensor
 
@@ -165,15 +165,25 @@ def clear_autocast_cache(host: Any, f: Frame, function: Any, args: list[Any], kw
     host.recorder.state.forget_casts()
 
 
-@standin(OpenInference.__exit__)
+@standin(InferenceGuard.__enter__)
+def enter_inference_mode(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> None:
+    """The start of a block of inference mode; the guard may have been made before the capture."""
+    if id(args[0]) in host.records:
+        raise host.refuse("tensor-mode", "a guard that was made before", type="torch.inference_mode")
+    function(*args)
+
+
+@standin(InferenceGuard.__exit__)
 def leave_inference_mode(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> None:
-    """The end of a block of inference mode that began before the capture."""
-    before = [host.load_attr(f, args[0], name) for name in ("grad", "inference", "autocast")]
-    leave_inference(host.recorder.scope, args[0], *before)
+    """The end of a block of inference mode, which may have begun before the capture."""
+    if id(args[0]) in host.records:
+        leave_inference(host.recorder.scope, args[0], *host.load_attr(f, args[0], "before"))
+    else:
+        function(*args)
 
 
 def build_open_inference(obj: Any, solid: Any, heap: Heap) -> Plan:
-    return Plan(piece("{0}({1}, {2}, {3}, {4})", Const(OpenInference), obj.enabled, *obj.before))
+    return Plan(piece("{0}(None, {1}, None, {2})", Const(InferenceGuard), obj.enabled, obj.before))
 
 
 register_whole(InferenceGuard, build_open_inference)

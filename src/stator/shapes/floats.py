@@ -402,6 +402,8 @@ def _decided(name: str, self: TracedFloat, other: Any) -> Any:
         return self.floats.evaluate(getattr(operator, name), (self, other), CONDITION)
     result = bool(method(self.value, now(other)))
     try:
+        if name in ("eq", "ne") and other is not self and _are_outside(self, other):
+            _decided("eq", self, self)  # it is no nan, which containers take to be equal to the same object
         relation = Condition().relation(name, self, other, result)
     except NoCondition:
         if self.floats.conditions is None:
@@ -410,6 +412,11 @@ def _decided(name: str, self: TracedFloat, other: Any) -> Any:
         return result
     self.floats.guards.relation(relation, self.floats.origin())
     return result
+
+
+def _are_outside(*numbers: Any) -> bool:
+    """Whether these are floats from outside, as they are."""
+    return all(type(number) is TracedFloat and number.path is not None for number in numbers)
 
 
 def _is_bound(other: Any) -> bool:

@@ -13,27 +13,12 @@ from stator.tensors.signals import UnsupportedState
 Calls = list[tuple[Any, tuple[Any, ...]]]
 
 
-class OpenInference:
-    """Inference mode that is entered at the end of one graph and left by another: stands where torch has its guard.
-
-    Leaving it also brings back the autocast of the moment it was entered.
-    """
-
-    def __init__(self, enabled: bool, grad: bool, inference: bool, autocast: Rows) -> None:
-        self.enabled = enabled
-        self.grad = grad  # the modes outside of it
-        self.inference = inference
-        self.autocast = autocast
-        self.guard: Any = None
-
-    def enter(self) -> None:
-        set_autocast(self.autocast)
-        torch._C._set_grad_enabled(self.grad)
-        self.guard = torch._C._InferenceMode(self.enabled)
-        self.guard.__enter__()
-
-    def __exit__(self, *exc: object) -> None:
-        self.guard.__exit__(None, None, None)
+def enter_inference(mode: InferenceGuard) -> None:
+    """A block of inference mode goes on behind the graph."""
+    grad, _, autocast = mode.before
+    set_autocast(autocast)
+    torch._C._set_grad_enabled(grad)
+    mode.enter()
 
 
 def set_autocast(rows: Rows) -> None:
@@ -100,5 +85,5 @@ def nest_autocast(change: int) -> None:
 
 
 def _inference(left: Left) -> Calls:
-    closed: Calls = [(OpenInference.__exit__, (one.closes,)) for one in left.guards if one.closes is not None]
-    return closed + [(OpenInference.enter, (one,)) for one in left.guards if one.closes is None]
+    closed: Calls = [(InferenceGuard.__exit__, (one.closes,)) for one in left.guards if one.closes is not None]
+    return closed + [(enter_inference, (one,)) for one in left.guards if one.closes is None]

@@ -154,6 +154,8 @@ def check_surroundings() -> None:
 
 
 Rows = tuple[tuple[str, bool, torch.dtype], ...]
+Before = tuple[bool, bool, Rows]  # grad mode, inference mode and autocast
+NEVER: Before = (False, False, ())  # of a block that was not entered
 
 
 def autocast_rows() -> Rows:
@@ -248,24 +250,32 @@ def _nesting() -> int:
 
 
 class InferenceGuard:
-    """Stands in for torch's `_InferenceMode`, so that an abandoned capture can still leave the mode."""
+    """Stands in for torch's `_InferenceMode`, so that an abandoned capture can still leave the mode.
 
-    def __init__(self, scope: Scope, enabled: bool, closes: Any = None) -> None:
+    Behind a break it has no scope: it was entered at the end of one graph and is left by another, which also brings
+    back the autocast of the moment it was entered.
+    """
+
+    def __init__(self, scope: Scope | None, enabled: bool, closes: Any = None, before: Before = NEVER) -> None:
         self.scope = scope
         self.enabled = enabled
         self.closes = closes  # the mode around the capture that it leaves
-        self.before: tuple[bool, bool, Rows] = False, False, ()  # grad mode, inference mode and autocast outside of it
+        self.before = before  # outside of it
         self.guard: Any = None
 
     def __enter__(self) -> None:
         self.before = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast_rows()
+        self.enter()
+        if self.scope is not None:
+            self.scope.guards.append(self)
+
+    def enter(self) -> None:
         self.guard = torch._C._InferenceMode(self.enabled)
         self.guard.__enter__()
-        self.scope.guards.append(self)
 
     def __exit__(self, *exc: object) -> None:
         self.leave()
-        if self in self.scope.guards:
+        if self.scope is not None and self in self.scope.guards:
             self.scope.guards.remove(self)
 
     def leave(self) -> None:

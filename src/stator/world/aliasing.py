@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from stator.guards.check import EQ, IS, SAME
@@ -11,6 +12,8 @@ from stator.guards.path import CONST, Path
 if TYPE_CHECKING:
     from stator.world.record import Record
     from stator.world.world import World
+
+NANS = 1  # no address of a class
 
 # Constants of these types may be equal and yet be two objects.
 VALUES = frozenset({str, bytes, int, float, complex, tuple, frozenset})
@@ -22,6 +25,7 @@ class Identities:
     def __init__(self, world: World) -> None:
         self.world = world
         self.tuples: dict[int, tuple[Any, list[Path]]] = {}  # those that came in as they are, and from where
+        self.nans: dict[int, tuple[Any, Path, Any]] = {}  # those from outside: from where, and what stands for them
         self.sought: dict[int, int] = {}  # constants whose identity mattered: number of guards at that time
         self.classes: dict[int, type] = {}  # identity of all outside objects of these classes matters
 
@@ -43,10 +47,19 @@ class Identities:
         known = self.tuples.get(id(value), (value, [None]))[1][0]
         return known if record is None else record.path
 
+    def enter_nan(self, value: Any, path: Path, form: Callable[[World, Any, Path], Any]) -> Any:
+        """A nan that comes by two ways is one object in each call, and two nans stay two."""
+        known = self.nans.get(id(value))
+        if known is None:
+            known = self.nans[id(value)] = (value, path, form(self.world, value, path))
+        elif path is not known[1]:
+            self.world.guards.add(path, SAME, known[1], self.world.origin())
+        return known[2]
+
     def one_constant(self, value: Any) -> None:
         """Wherever this constant came from, it must be the same object and not merely an equal one."""
         guards = self.world.guards
-        if self.sought.get(id(value)) == len(guards):
+        if id(value) in self.nans or self.sought.get(id(value)) == len(guards):
             return
         for path, check, key, origin in guards.rows():
             if check is EQ and key is value and path is not None:
@@ -84,6 +97,7 @@ class Identities:
                 self.world.guards.add(path, SAME, known.path)
             elif id(type(thing)) in self.classes:
                 groups.setdefault(id(type(thing)), {})[path] = None
+        groups[NANS] = {path: None for _, path, _ in self.nans.values()}
         for paths in groups.values():
             if not all(map(pinned, paths)):
                 self.world.guards.distinct(paths)
@@ -100,6 +114,9 @@ class Identities:
             for record in dicts:
                 if (changes or id(record.obj) in written) and space.real is not record.obj and space.may_be(record.obj):
                     self.world.guards.distinct([space.dict_path(), record.path])
+        for tensor in self.world.adorned.values():
+            for record in dicts:
+                self.world.guards.distinct([tensor.path.fields(), record.path])
 
 
 def pinned(path: Path) -> bool:

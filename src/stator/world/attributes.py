@@ -145,7 +145,7 @@ def read_descriptor(f: Frame, descriptor: Any, obj: Any) -> Any:
 
 def read_slot(world: World, f: Frame, record: Any, name: str, descriptor: Any) -> Any:
     """A slot or C attribute of an outside instance."""
-    if name == "__class__":
+    if name == "__class__" and type(descriptor) is types.GetSetDescriptorType:  # no slot of that name
         return type(record.obj)
     if name == "__dict__":
         return as_dict(world.namespace_of(record))

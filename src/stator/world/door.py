@@ -37,6 +37,11 @@ def constant(world: World, obj: Any, path: Path) -> Any:
     return obj
 
 
+def enter_unequal(world: World, obj: Any, path: Path) -> Any:
+    """A float or complex number: a constant; a nan is equal to nothing but the very same object, where C compares."""
+    return world.identities.enter_nan(obj, path, constant) if obj != obj else constant(world, obj, path)
+
+
 def enter_text(world: World, obj: str, path: Path) -> str:
     """A string: a constant, unless it is another one all the time; CPython does what looks at such a one."""
     if (path, "text", 0) in world.varying:
@@ -160,7 +165,7 @@ def enter_frozenset(world: World, obj: Any, path: Path) -> Any:
             raise world.refuse("outside-type", type=type(obj).__name__)
         world.register(obj, path)
         return obj
-    if all(type(item) in CONSTANT_TYPES for item in obj):
+    if all(type(item) in CONSTANT_TYPES and item == item for item in obj):
         return constant(world, obj, path)
     items = enter_elements(world, obj, path)
     if all(map(operator.is_, items, obj)):
@@ -192,7 +197,7 @@ def enter_elements(world: World, obj: Any, path: Path) -> list[Any]:
 
 def enter_element(world: World, item: Any, path: Path) -> Any:
     """Where an element lies depends on its value: numbers and texts are constants, also if they vary."""
-    return constant(world, item, path) if is_plain(item) else world.enter(item, path)
+    return constant(world, item, path) if is_plain(item) and item == item else world.enter(item, path)
 
 
 def enter_list(world: World, obj: Any, path: Path) -> Any:
@@ -528,6 +533,8 @@ IMPORTERS: dict[int, Importer] = by_identity(
     {
         **dict.fromkeys(CONSTANT_TYPES, constant),
         **dict.fromkeys(SINGLETON_TYPES, singleton),
+        float: enter_unequal,
+        complex: enter_unequal,
         str: enter_text,
         range: constant,
         **ITERATOR_ROWS,

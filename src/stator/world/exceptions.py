@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 C_FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 UNWRITTEN = frozenset({"__dict__", "__traceback__"})
 READ_ONLY = frozenset({"message", "exceptions", "__dict__"})  # given to a group's __new__
+KEPT = frozenset({"value", "code"})  # numbers that C code does not look at
 LAST = "__suppress_context__"  # setting a cause changes it
 
 
@@ -53,9 +54,15 @@ def blank(world: World, obj: Any, path: Path) -> Any:
     if not issubclass(cls, group):
         solid = next(base for base in type.__dict__["__mro__"].__get__(cls) if not _frames.is_heap_type(base))
         return solid.__new__(cls)
-    message = world.enter(group.message.__get__(obj), path.get("message"))
+    text = group.message.__get__(obj)
+    message = plain(world.enter(text, path.get("message")), text)
     members = world.enter(group.exceptions.__get__(obj), path.get("exceptions"))
     return group.__new__(cls, message, members)
+
+
+def plain(entered: Any, value: Any) -> Any:
+    """A number or text that varies as a constant."""
+    return entered.decay() if type(entered) is not type(value) and hasattr(entered, "decay") else entered
 
 
 def enter_traceback(world: World, obj: Any, path: Path) -> Any:
@@ -79,6 +86,6 @@ def enter_exception(world: World, obj: Any, path: Path) -> Any:
         if value is not UNBOUND:
             entered = world.enter(value, path.get(name))
             if entered is not None and entered is not field_value(descriptor, inner):
-                descriptor.__set__(inner, entered)
+                descriptor.__set__(inner, entered if name in KEPT else plain(entered, value))
     copy_attributes(world, obj, path, inner)
     return inner
