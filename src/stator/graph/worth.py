@@ -55,7 +55,8 @@ KERNELS = frozenset({
 })  # fmt: skip
 
 
-CONVERSIONS = frozenset({"abs", "detach", "lt", "ne", "to"})  # a condition is compared with 0, and what becomes an int must be finite
+# On the way to Python: a condition is compared with 0, and what becomes an int must be finite.
+CONVERSIONS = frozenset({"abs", "detach", "lt", "ne", "to"})
 
 
 def kernels(graph: fx.GraphModule) -> list[fx.Node]:
@@ -66,17 +67,16 @@ def kernels(graph: fx.GraphModule) -> list[fx.Node]:
             numbers.add(node)
     reads: set[fx.Node] = set()  # what becomes of a number on its way to Python, and what is made sure of it
     for node in reversed(graph.graph.nodes):
-        if _is_number(node) or _called(node) == "assert_holds":
-            reads.add(node)
-        elif node.users and reads.issuperset(node.users) and _called(node) in CONVERSIONS:
+        leads = _called(node) in CONVERSIONS and node.users and reads.issuperset(node.users)
+        if leads or _is_number(node) or _called(node) == "assert_holds":
             reads.add(node)
     return [node for node in graph.graph.nodes if node not in numbers and node not in reads and not _is_free(node)]
 
 
 # What a branch asks; made of a few other kernels, the time is in the branch.
 DECISIONS = frozenset({
-    "all", "allclose", "and_", "any", "eq", "equal", "ge", "gt", "invert", "isclose", "isfinite", "isinf", "isnan", "le",
-    "logical_and", "logical_not", "logical_or", "lt", "ne", "not_", "or_",
+    "all", "allclose", "and_", "any", "eq", "equal", "ge", "gt", "invert", "isclose", "isfinite", "isinf", "isnan",
+    "le", "logical_and", "logical_not", "logical_or", "lt", "ne", "not_", "or_",
 })  # fmt: skip
 FEW = 2
 
