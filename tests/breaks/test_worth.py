@@ -76,6 +76,47 @@ def test_one_kernel_is_not_compiled_a_second_time() -> None:
     assert graphs(lambda: program, CALLS[:3])[0] == 2  # not what follows the last round
 
 
+def test_nor_is_one_behind_a_loop() -> None:
+    def program(x: Any) -> Any:
+        for _ in range(6):
+            x = x.sin() + x.cos() * 2
+            if x.abs().max() > 2.5:
+                break
+        return x * 2
+
+    assert graphs(lambda: program, CALLS[:3])[0] == 1
+
+
+class Equal:
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Equal) and bool((self.x == other.x).all())
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(self.x.sum() < other.x.sum())
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda x: [Equal(x), Equal(x * 2)].index(Equal(x * 2)),
+        lambda x: sorted([Equal(x + 1), Equal(x)])[0] == Equal(x),
+        lambda x: len(list(filter(lambda y: y.sum() > 3, [x, x + 1]))),
+    ],
+)
+def test_nor_are_a_few_kernels_that_only_decide(work: Any) -> None:
+    def program(x: Any) -> Any:
+        y = x.sin() + 1
+        n = work(y)
+        return y * n + 1
+
+    made, _ = graphs(lambda: program, CALLS[:3])
+    told = stator.explain(program, backend="eager")(X)
+    assert made <= 3 and not any(graph.ops[-1].endswith("item") for graph in told.graphs)
+
+
 def test_two_kernels_are() -> None:
     def program(x: Any) -> Any:
         y = x.sin() + 1

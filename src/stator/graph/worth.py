@@ -55,13 +55,39 @@ KERNELS = frozenset({
 })  # fmt: skip
 
 
+# On the way to Python: a condition is compared with 0, and what becomes an int must be finite.
+CONVERSIONS = frozenset({"abs", "detach", "lt", "ne", "to"})
+
+
 def kernels(graph: fx.GraphModule) -> list[fx.Node]:
     """The operations of a graph that do more than look at memory, or calculate with numbers."""
     numbers: set[fx.Node] = set()
     for node in graph.graph.nodes:
         if _is_symbol(node) or (_is_operator(node.target) and numbers.issuperset(node.all_input_nodes)):
             numbers.add(node)
-    return [node for node in graph.graph.nodes if node not in numbers and not _is_free(node)]
+    reads: set[fx.Node] = set()  # what becomes of a number on its way to Python, and what is made sure of it
+    for node in reversed(graph.graph.nodes):
+        leads = _called(node) in CONVERSIONS and node.users and reads.issuperset(node.users)
+        if leads or _is_number(node) or _called(node) == "assert_holds":
+            reads.add(node)
+    return [node for node in graph.graph.nodes if node not in numbers and node not in reads and not _is_free(node)]
+
+
+# What a branch asks; made of a few other kernels, the time is in the branch.
+DECISIONS = frozenset({
+    "all", "allclose", "and_", "any", "eq", "equal", "ge", "gt", "invert", "isclose", "isfinite", "isinf", "isnan",
+    "le", "logical_and", "logical_not", "logical_or", "lt", "ne", "not_", "or_",
+})  # fmt: skip
+FEW = 2
+
+
+def only_decides(graph: fx.GraphModule) -> bool:
+    """Whether conditions and numbers made of a few other kernels are all that comes out."""
+    results = next(node for node in reversed(graph.graph.nodes) if node.op == "output").all_input_nodes
+    if not all(_is_number(node) or _called(node) in DECISIONS for node in results):
+        return False
+    found = [node for node in kernels(graph) if _called(node) not in DECISIONS]
+    return len(found) <= FEW and all(map(_is_plain_kernel, found))
 
 
 def is_one_kernel(graph: fx.GraphModule) -> bool:
@@ -69,8 +95,12 @@ def is_one_kernel(graph: fx.GraphModule) -> bool:
     found = kernels(graph)
     if len(found) > 1:
         return False
-    name = _called(found[0]) if found else ""
-    return not found or name in KERNELS or (name.endswith("_") and name[:-1] in KERNELS)
+    return all(map(_is_plain_kernel, found))
+
+
+def _is_plain_kernel(node: fx.Node) -> bool:
+    name = _called(node)
+    return name in KERNELS or (name.endswith("_") and name[:-1] in KERNELS)
 
 
 def _is_symbol(node: fx.Node) -> bool:

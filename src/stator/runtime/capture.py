@@ -343,7 +343,9 @@ class Capture:
             raise unsupported("cannot-rebuild", str(error), type=type(error.obj).__name__) from error
         if not choices.hold(host, assembly.outputs.values()):
             self.unmade = {choices.Chosen}
-            raise unsupported("data-dependent-branch", "which tensor `max` or `min` gives makes a difference")
+            raise unsupported(
+                "data-dependent-branch", "which tensor the branch, `max` or `min` gives makes a difference"
+            )
         if not all(map(draft.builds, self.instances)):
             raise unsupported("native-effect", "something with `__del__` that is left behind", function="its end")
         arrays.check_memory(host, assembly.outputs.values())

@@ -1,8 +1,9 @@
-"""Branches on data that only choose between numbers: the graph makes the choice, and both sides meet without a break.
+"""Branches on data that only choose between numbers, or between tensors that are there already: the graph makes the
+choice, and both sides meet without a break.
 
 `reward = 1.0 if action.item() == 1 else 0.0`, `if loss < best: best = loss`, `hits += 1`. Both sides are calculated;
-what may be in them cannot fail and has no effects. Where their results are no numbers of one type, the branch is one
-like any other.
+what may be in them cannot fail and has no effects. Where their results are no numbers of one type and no tensors that
+are alike (`choices.py`), the branch is one like any other.
 """
 
 from __future__ import annotations
@@ -10,14 +11,18 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import torch
+
 from stator.code import joining, raising
 from stator.code.operators import BINARY, COMPARE
 from stator.frame import UNBOUND, Frame
 from stator.guards.check import TYPE_IS
+from stator.runtime import choices
 from stator.shapes.calculations import CONDITION, FLOAT, INT, Kind, choose
 from stator.shapes.floats import TracedFloat, depends_on_data
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.tensors import values
+from stator.tensors.scalars import truth_tensor
 from stator.tensors.traced import TracedTensor
 from stator.world.lazy import Lazy, forced
 
@@ -31,8 +36,11 @@ _PLAIN = frozenset({int, float, bool, type(None)})
 _KINDS: dict[type, Kind] = {float: FLOAT, int: INT, bool: CONDITION}
 
 
+MOST_ELEMENTS = 1 << 16  # of tensors that the graph chooses from: it copies the one that it calculates with
+
+
 class _NoChoice(Exception):
-    """Something else than numbers."""
+    """Something else than numbers and tensors."""
 
 
 class _Side:
@@ -43,6 +51,7 @@ class _Side:
         self.f = f
         self.stack = stack
         self.variables = variables
+        self.tested: Any = None  # the condition of the branch as the program has it
 
     def copy(self) -> _Side:
         return _Side(self.host, self.f, list(self.stack), list(self.variables))
@@ -64,13 +73,15 @@ class _Side:
     def branch(self, unit: int) -> int:
         """Goes on where the sides of an inner branch meet."""
         _, target, following = self.f.info.ops[unit]
-        condition = _condition(self.host, self.pop())
+        tested = self.pop()
+        condition = _condition(self.host, tested)
         jumps_if = joining.BRANCHES[self.f.info.names[unit]]
         if type(condition) is bool:
             return int(target if condition is jumps_if else following)
         join = joining.join_of(self.f.info, unit)
         if join is None:
             raise _NoChoice
+        self.tested = tested
         chosen = self.either(condition, (target, following) if jumps_if else (following, target), join)
         self.stack, self.variables = chosen.stack, chosen.variables
         return join
@@ -91,6 +102,11 @@ class _Side:
         """The value that is the one or the other."""
         if yes is no:
             return yes
+        yes, no = (forced(self.host, value) for value in (yes, no))
+        if yes is no:
+            return yes
+        if type(yes) is TracedTensor and type(no) is TracedTensor:
+            return self.tensor(condition, yes, no)
         yes, no = (self.number(value) for value in (yes, no))
         if _TYPES[type(yes)] is not _TYPES[type(no)]:
             raise _NoChoice
@@ -102,6 +118,21 @@ class _Side:
             return no + (yes - no) * condition.whole()
         return condition.symbols.floats.evaluate(choose, (condition, yes, no), _KINDS[_TYPES[type(yes)]])
 
+    def tensor(self, condition: TracedBool, yes: TracedTensor, no: TracedTensor) -> TracedTensor:
+        """The tensor that is the one or the other."""
+        host, recorder = self.host, self.host.recorder
+        if host.refers_weakly or not choices.are_alike(host, yes, no, most=MOST_ELEMENTS):
+            raise _NoChoice
+        tested = forced(host, self.tested)
+        if type(tested) is not TracedTensor:  # a comparison of numbers
+            tested = truth_tensor(recorder, condition)
+        if tested._meta.dtype is not torch.bool or tested._meta.size:
+            tested = recorder.call(torch.ne, (recorder.call(torch.Tensor.reshape, (tested, ())), 0))
+        made = choices.chosen(host, tested, yes, no)
+        if made is None:
+            raise _NoChoice
+        return made
+
     def number(self, value: Any) -> Any:
         value = forced(self.host, value)
         if type(value) not in _TYPES or (type(value) is TracedFloat and value.mixed):
@@ -110,9 +141,9 @@ class _Side:
 
     def is_plain(self, value: Any) -> bool:
         """Whether nothing happens when a value ends; one that nobody has looked at is guarded by its type."""
-        if type(value) is not Lazy or value.entered is not None:
+        if type(value) is not Lazy or value.entered is not None or type(value.value) is torch.Tensor:
             value = forced(self.host, value)
-            return value is None or type(value) in _TYPES
+            return value is None or type(value) in _TYPES or type(value) is TracedTensor
         kind = type(value.value)
         if kind not in _PLAIN:
             return False
@@ -206,7 +237,9 @@ def chosen(host: Any, f: Frame, value: Any) -> int | None:
         condition = _condition(host, value)
         if type(condition) is bool:
             return None
-        made = _Side(host, f, [], list(f.locals)).either(condition, sides, join)
+        start = _Side(host, f, [], list(f.locals))
+        start.tested = value
+        made = start.either(condition, sides, join)
     except _NoChoice:
         return None
     f.stack[-1:] = made.stack

@@ -16,6 +16,7 @@ from stator.code import resume
 from stator.code.decode import units
 from stator.code.finishing import FINISHES, nothing
 from stator.code.hidden import is_module_call
+from stator.code.loops import is_in_loop
 from stator.code.resume import Exits, Layout
 from stator.errors import InternalError, Location
 from stator.eval.machine import Place, Snapshot, code_info
@@ -204,6 +205,7 @@ class Continuation:
         self.requested = False  # by the program, this break
         self.first = False  # no other break comes before this one
         self.gives_text = False  # the instruction made a string of values
+        self.loops = any(is_in_loop(frame.info, frame.unit) for frame in frames)  # the program may come here again
 
     @cached_property
     def names(self) -> dict[int, str]:

@@ -18,7 +18,7 @@ from stator.graph.restore import keeping_grad_mode
 from stator.graph.sharing import SharedGraph, key_of
 from stator.graph.twice import differentiable
 from stator.graph.undefined import reach, undefining
-from stator.graph.worth import is_one_kernel, kernels, only_reads, only_searches
+from stator.graph.worth import is_one_kernel, kernels, only_decides, only_reads, only_searches
 from stator.options import Options
 from stator.report import events
 from stator.runtime import assumptions
@@ -158,7 +158,7 @@ class GraphMaker:
             return False
         if self.host.fills_cache or (stops and only_searches(module)):
             return False
-        if stops and not kernels(module):
+        if (stops or self.behind_break) and (not kernels(module) or only_decides(module)):
             return False
         first = not self.repeated and (self.requested or (self.behind_one and not stops))
         return not self.behind_break or first or not is_one_kernel(module)

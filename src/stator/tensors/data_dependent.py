@@ -14,10 +14,10 @@ from stator.shapes.symbols import NotKnown
 from stator.tensors import comparing
 from stator.tensors.from_data import assembled, constants, is_symbolic
 from stator.tensors.rules.layout import is_row_major
-from stator.tensors.signals import DataDependent
+from stator.tensors.signals import DataDependent, UnsupportedOp
 from stator.tensors.targets import Handler, register, target_of
 from stator.tensors.traceable import traceable
-from stator.tensors.traced import TracedTensor
+from stator.tensors.traced import UNTOLD, TracedTensor
 from stator.tensors.values import list_of, number_of
 
 if TYPE_CHECKING:
@@ -232,6 +232,15 @@ def _layout(func: Any) -> Handler:
     return ask
 
 
+def _offset(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Where a tensor begins that may be one of several depends on which one it is."""
+    if args and type(args[0]) is TracedTensor and id(args[0]) in recorder.choices:
+        raise UnsupportedOp("Tensor.storage_offset", UNTOLD, "data-dependent-branch")
+    target = target_of(torch.Tensor.storage_offset)
+    assert target is not None
+    return recorder.record(target, args, kwargs)
+
+
 def _is_row_major(meta: Any, symbols: Any) -> bool:
     with symbols.known_only():
         try:
@@ -242,6 +251,7 @@ def _is_row_major(meta: Any, symbols: Any) -> bool:
 
 for _func in (torch.Tensor.stride, torch.Tensor.is_contiguous):
     register(_func, _layout(_func))
+register(torch.Tensor.storage_offset, _offset)
 register(torch.Tensor.new_tensor, _new_tensor)
 for _func in (torch.chunk, torch.Tensor.chunk):
     register(_func, _parts(_func))
