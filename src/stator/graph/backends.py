@@ -18,6 +18,7 @@ from torch import fx
 from stator.errors import BackendError, InvalidBackend, InvalidOptions
 from stator.graph import formulas, inference, module
 from stator.graph.cache_tag import tagged
+from stator.graph.devices import is_on_cpu
 from stator.graph.heard import told_afterwards
 from stator.graph.tracing import compiling, without_onednn
 from stator.report import events
@@ -59,6 +60,8 @@ def inductor(
     from torch._inductor import compile_fx  # heavy
 
     patches = inductor_settings(mode, options, dynamic)
+    if is_on_cpu(graph, inputs):
+        patches = {"fallback_random": True, **patches}  # eager's numbers; those of Inductor take longer there, too
     formulas.install()
     with tagged():
         compiled: Compiled = compile_fx.compile_fx(
