@@ -190,7 +190,7 @@ def test_counts_of_chunks():
 
 
 def test_backward_with_inductor_where_gradients_have_sums_of_sizes():
-    """Each trace of AOTAutograd has names of its own for numbers from data; Inductor must see that they are the same."""
+    """Each trace of AOTAutograd has names of its own for numbers from data; Inductor sees that they are the same."""
     from stator.graph import backends
 
     def program(x, counts):

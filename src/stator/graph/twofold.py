@@ -2,7 +2,8 @@
 
 AOTAutograd traces a program twice, and each trace names such numbers anew: the gradients it is given have sizes in the
 names of the first trace, what was kept of the forward pass in those of the second. Where both met, their equality was
-assumed, which tells what the first name stands for. Where sums of several met, the size of the gradient is a number of its own.
+assumed, which tells what the first name stands for. Where sums of several met, the size of the gradient is a number of
+its own.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def assert_holds(condition: Any, message: str) -> None:
 
 
 def advance(graph: fx.Graph, kept: Iterable[fx.Node]) -> None:
-    """Moves assertions to where their numbers are made: what follows is traced by somebody who knows what is assumed."""
+    """Moves assertions to where their numbers are made: who traces what follows knows what is assumed."""
     wanted = {node for node in kept if node.target is assert_holds}
     if not wanted:
         return
@@ -41,7 +41,7 @@ def advance(graph: fx.Graph, kept: Iterable[fx.Node]) -> None:
 
 
 def _is_arithmetic(node: fx.Node) -> bool:
-    """Whether a node calculates with numbers; on the way to a condition there are no tensors but those it is read from."""
+    """Whether a node on the way to a condition calculates with numbers."""
     return node.op == "call_function" and node.target in ARITHMETIC
 
 
