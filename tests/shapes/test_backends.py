@@ -187,3 +187,45 @@ def test_counts_of_chunks():
     lengths = (5, 7, 4, 12, 3, 9)
     calls = [(torch.randn(2 + i, length, 3),) for i, length in enumerate(lengths)]
     check(program, vary=calls, backend="aot_eager", **TWO, tolerance=1e-5)
+
+
+def test_backward_with_inductor_where_gradients_have_sums_of_sizes():
+    """Each trace of AOTAutograd has names of its own for numbers from data; Inductor sees that they are the same."""
+    from stator.graph import backends
+
+    def program(x, counts):
+        first, second = counts.tolist()
+        return torch.cat([x[:first] * 2, x[first : first + second].sin()]), x[: 2 * first + 1].cos()
+
+    compiled = stator.compile(program, backend="inductor", fullgraph=True)
+    said = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backends._log, "debug", lambda *args, **kwargs: said.append(args))
+        for counts in ([2, 3], [1, 1], [0, 2], [3, 0]):
+            x, twin = (torch.linspace(0, 1, 32).view(8, 4).requires_grad_() for _ in range(2))
+            for fn, one in ((compiled, x), (program, twin)):
+                sum(result.square().sum() for result in fn(one, torch.tensor(counts))).backward()
+            torch.testing.assert_close(x.grad, twin.grad)
+    assert not said
+    assert stator.stats()["graphs"] == 1
+
+
+def test_inputs_that_share_memory_have_sizes_that_vary():
+    """Views of one tensor, as `where` gives them, are as any other inputs unless the graph writes to them."""
+
+    def program(x, rows, columns):
+        return x[rows, columns].sin() * rows
+
+    def writing(x, rows, columns):
+        rows.add_(1)
+        return x[rows, columns] * columns
+
+    for fn in (program, writing):
+        stator.reset()
+        compiled = stator.compile(fn, backend="aot_eager")
+        for n in (2, 3, 5, 7, 6):
+            x = torch.randn(9, 9)
+            mine, theirs = ((torch.arange(2 * n) % 7).view(n, 2).unbind(1) for _ in range(2))
+            assert torch.equal(compiled(x, *mine), fn(x, *theirs))
+            assert torch.equal(mine[0], theirs[0])
+        assert stator.stats()["graphs"] == 2

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import stator
+from tests.harness import check
 
 VALUES = (0.5, 0.25, 0.75, 0.9)
 INDEX = torch.tensor([0, 1, 2])
@@ -219,3 +220,44 @@ def test_traced_gradients(name: str) -> None:
 
 def test_dropped_channels() -> None:
     run(lambda x, y, z, s: (F.dropout2d(x[None, :, :, None], s), F.dropout1d(y[None], s)), "aot_eager", 1e-5)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_results_of_lists_are_tuples(backend: str) -> None:
+    def program(x, s):
+        made = torch._foreach_mul([x, x + 1], s), torch._foreach_lerp([x], [x + 1], s), torch._foreach_add([x], [s])
+        return made, torch._foreach_add_([x + 2], s)
+
+    calls = [(torch.ones(3), s) for s in (0.5, 0.7, 2.0)]
+    check(program, vary=calls, backend=backend, expect_recompiles=1, expect_graphs=2)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_normalised_rows_are_those_of_eager(backend: str) -> None:
+    """A momentum that varies goes into the averages only."""
+
+    def program(x, mean, spread, momentum):
+        return F.batch_norm(x, mean, spread, training=True, momentum=momentum), mean, spread
+
+    x = torch.randn(6, 5, generator=torch.manual_seed(0))
+    calls = [(x, torch.zeros(5), torch.ones(5), momentum) for momentum in (0.1, 0.3, 0.77)]
+    check(program, vary=calls, backend=backend, expect_recompiles=1, expect_graphs=2, tolerance=1e-7)
+
+
+def test_losses_that_look_at_data() -> None:
+    """`gaussian_nll_loss` raises for a negative variance: a check of data."""
+
+    def program(x, y, variance, eps):
+        return F.gaussian_nll_loss(x, y, variance, eps=eps)
+
+    x, y = torch.arange(3.0), torch.ones(3)
+    calls = [(x, y, torch.full((3,), float(v)), eps) for v, eps in ((1, 0.1), (2, 0.2), (-1, 0.3), (3, 0.4))]
+    check(program, vary=calls, expect_breaks=0, expect_recompiles=1, expect_graphs=2)
+
+
+def test_sums_and_distances_of_math() -> None:
+    def program(x, s):
+        return math.fsum([s, 0.1, s]) * x, math.dist([s, 1.0], (2.0, s)) * x
+
+    calls = [(torch.ones(2), s) for s in (0.5, 0.7, 2.0, 1e16)]
+    check(program, vary=calls, expect_recompiles=1, expect_graphs=2)

@@ -246,3 +246,22 @@ def test_there_is_no_extreme_of_nothing(extreme, backend):
 
     calls = [(torch.arange(float(n)), used) for n in (9, 3, 8) for used in (True, False)]
     check(program, vary=calls, expect_recompiles=None, backend=backend)
+
+
+def test_assertions_stand_where_their_numbers_are_made():
+    """What comes later says that an index is not negative: a compiler must know it when it traces the index."""
+
+    def program(scores, kept):
+        best = scores[kept].argmax()
+        found = kept[best]
+        return found.item(), torch.cat([kept[:best], kept[best + 1 :]])
+
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append([node.name.partition("_")[0] for node in graph.graph.nodes])
+        return graph.forward
+
+    calls = [(torch.tensor(scores), torch.arange(3)) for scores in ([1.0, 3, 2], [4.0, 3, 2], [1.0, 3, 5])]
+    check(program, vary=calls, backend=backend, expect_graphs=1, expect_breaks=0)
+    assert max(i for i, name in enumerate(graphs[0]) if name == "assert") < graphs[0].index("select")

@@ -21,6 +21,7 @@ from stator.graph.cache_tag import tagged
 from stator.graph.devices import is_on_cpu
 from stator.graph.heard import told_afterwards
 from stator.graph.tracing import compiling, without_onednn
+from stator.graph.twofold import unify
 from stator.report import events
 
 Compiled = Callable[..., Sequence[Any]]
@@ -81,6 +82,7 @@ def _forward_or_backward(graph: fx.GraphModule, inputs: Sequence[Any], **options
 
     if not options.get("is_backward"):
         return compile_fx.compile_fx_inner(graph, inputs, **options)
+    unify(inputs)
     traced = fx.GraphModule(graph, copy.deepcopy(graph.graph))
     try:
         return compile_fx.compile_fx_inner(graph, inputs, **options)

@@ -82,14 +82,15 @@ class GraphMaker:
         if self.host.symbols is not None and backend != "eager":
             mode, tensors = recorder.examples()
         wanted = [i for i, one in enumerate(outputs) if type(one) is TracedTensor and one._meta.requires_grad]
-        if backend not in IN_ORDER and are_untold(outputs[i]._meta for i in wanted):
+        is_ours = isinstance(backend, str) and backend in BACKENDS
+        if not is_ours and are_untold(outputs[i]._meta for i in wanted):
             raise BackendError(backend_name(backend), ValueError("a gradient whose size is calculated from data"))
         led = None
         if wanted and traces(backend):
             led = reach(module.graph, recorder.readings.homes, tensors, wanted)
         twice = eager_callable(module) if wanted and self.may_run_twice() else None  # before the backend changes it
         function = self.made(module, originals, tensors, mode, stops)
-        if not isinstance(backend, str) or backend not in BACKENDS:
+        if not is_ours:
             function = keeping_grad_mode(function, module.graph)
         if led is not None:
             function = undefining(function, led)

@@ -27,7 +27,7 @@ from stator.runtime import unrolling
 from stator.runtime.assumptions import told
 from stator.runtime.random_state import GeneratorMethod
 from stator.shapes import polynomial
-from stator.shapes.calculations import FLOAT, INT_MATH
+from stator.shapes.calculations import FLOAT, INT_MATH, distance_of, sum_of
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, depends_on_data, whole
 from stator.shapes.guesses import is_next
 from stator.shapes.scalar import INTS, SMALL_INTS, TracedBool, TracedInt, evaluated, from_data, identical, is_derived
@@ -442,16 +442,18 @@ HASHED: dict[Any, Any] = {vars(kind)["__contains__"]: kind for kind in (dict, se
 MOST_KEYS = 16
 
 
-def listed(function: Any) -> Caller:
-    """A function of lists of floats that gives a float."""
+def listed(function: Any, of_all: Any) -> Caller:
+    """A function of lists of floats that gives a float; `of_all` takes their items one by one."""
 
     def call(host: Any, f: Frame, args: list[Any]) -> Any:
         if any(type(arg) not in (list, tuple) for arg in args):
             return NotImplemented
         found = [item for arg in args for item in arg]
-        if any(type(item) not in MIXED for item in found) or not any(map(depends_on_data, found)):
+        if SYMBOLIC.isdisjoint(map(type, found)) or any(type(item) not in MIXED for item in found):
             return NotImplemented
-        return host.floats.evaluate(function, tuple(args), FLOAT)
+        if any(map(depends_on_data, found)):
+            return host.floats.evaluate(function, tuple(args), FLOAT)
+        return calculated(of_all, *found) if len({len(arg) for arg in args}) == 1 else NotImplemented
 
     return call
 
@@ -505,7 +507,8 @@ ROWS: dict[Any, Caller] = {
     id: id_of,
     **{function: math_of(function) for function in MATH},
     **{function: question_of(function) for function in QUESTIONS},
-    **{function: listed(function) for function in (math.fsum, math.dist)},
+    math.fsum: listed(math.fsum, sum_of),
+    math.dist: listed(math.dist, distance_of),
     math.modf: parts_of,
     math.prod: product_of,
     math.isclose: is_close,

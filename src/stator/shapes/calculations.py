@@ -46,6 +46,17 @@ def choose(condition: Any, yes: Any, no: Any) -> Any:
     return yes if condition else no
 
 
+def sum_of(*numbers: Any) -> float:
+    """`math.fsum` of numbers that are given one by one."""
+    return math.fsum(numbers)
+
+
+def distance_of(*numbers: Any) -> float:
+    """`math.dist` of two places, whose coordinates follow each other."""
+    half = len(numbers) // 2
+    return math.dist(numbers[:half], numbers[half:])
+
+
 def source_of(function: Any, args: list[str]) -> str:
     """Python source for a function of these operands."""
     if function is choose:

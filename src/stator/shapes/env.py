@@ -110,10 +110,14 @@ def env_class() -> Any:
             self.var_to_stack[stand_in] = self.var_to_stack[symbol]
             if symbol in self.var_to_hint_override:
                 self.var_to_hint_override[stand_in] = self.var_to_hint_override[symbol]
-            self.replacements[symbol] = stand_in
+            self.rename(symbol, stand_in)
+            return stand_in
+
+        def rename(self, symbol: Any, value: Any) -> None:
+            """A symbol is this value from now on, whatever is known of the bounds of both."""
+            self.replacements[symbol] = value
             self._replacements_version_counter += 1
             self._update_version_counter()
-            return stand_in
 
         def _get_stack_summary(self, is_debug: bool = False, framework_loc: str | None = None) -> tuple[Any, str]:
             return Place(self.origin()), ""

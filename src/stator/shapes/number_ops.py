@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from stator.shapes.scalar_ops import OPS, added, hardtanh, into, met, named, softplus
+from stator.shapes.scalar_ops import OPS, added, hardtanh, into, met, named, scaled, softplus
 
 BUILTIN: Any = torch._C._nn
 
@@ -131,7 +131,7 @@ def _deviation(x: Tensor, *rest: Any) -> Tensor:
 _add(torch.linspace, "start end steps dtype device", "start end", _spread, "dtype device")
 _add(torch.nan_to_num, "input nan posinf neginf", "nan posinf neginf", _numbers)
 _add(torch.Tensor.nan_to_num, "input nan posinf neginf", "nan posinf neginf", _numbers)
-_add(torch.rsub, "self other alpha", "alpha", lambda x, y, s: y - x * met(x, s), "alpha", (torch.rsub, "alpha"))
+_add(torch.rsub, "self other alpha", "alpha", lambda x, y, s: scaled(y, x, -s), "alpha", (torch.rsub, "alpha"))
 _add(
     torch.trapz,
     "y dx dim",
@@ -200,6 +200,13 @@ def _by_group(x: Tensor, groups: int, weight: Any = None, bias: Any = None, eps:
 def _by_batch(
     x: Tensor, weight: Any, bias: Any, mean: Any, spread: Any, training: bool, momentum: Any, eps: Any, *rest: Any
 ) -> Tensor:
+    if training and mean is not None and not isinstance(eps, Tensor):
+        fresh = torch.zeros_like(mean), torch.ones_like(spread)
+        made = torch.batch_norm(x, weight, bias, *fresh, True, 1.0, eps, *rest)
+        with torch.no_grad():
+            for kept, new in zip((mean, spread), fresh, strict=True):
+                kept.copy_(kept.double() * (1 - momentum) + new.double() * momentum)
+        return made
     shape, dims = (1, -1, *[1] * (x.dim() - 2)), [i for i in range(x.dim()) if i != 1]
     wide = x.float() if x.dtype.itemsize < 4 else x
     center, width = mean, spread

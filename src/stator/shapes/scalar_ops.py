@@ -227,7 +227,9 @@ def _foreach(name: str, parameters: str, formula: Callable[..., Any], keywords: 
         def loop(*args: Any, writes: bool = writes) -> Any:
             *lists, numbers = args
             rows = zip(*lists, _each(numbers, len(lists[0])), strict=True)
-            return [into(row[0], formula, *row[1:]) if writes else formula(*row) for row in rows]
+            if writes:
+                return [into(row[0], formula, *row[1:]) for row in rows]
+            return tuple(formula(*row) for row in rows)
 
         label = f"foreach_{name}{'_alpha' if keywords == 'alpha' else ''}{'_' if writes else ''}"
         key = (call, "alpha") if keywords == "alpha" else call

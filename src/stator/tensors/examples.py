@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from stator.shapes.scalar import number
 from stator.tensors.fakes import make_fake, serve_operators
-from stator.tensors.inputs import place_of
-from stator.tensors.meta import SymbolicMeta
 
 if TYPE_CHECKING:
     from stator.tensors.recorder import Recorder
 
 
 def examples(recorder: Recorder) -> tuple[Any, list[Any]]:
-    """For a backend: the fake mode, and fake tensors or symbolic ints for the graph inputs."""
+    """For a backend: the fake mode, and fake tensors or symbolic ints for the graph inputs.
+
+    Those that share memory are told apart: a graph that writes to such is run as it was recorded.
+    """
     mode, known = recorder.symbolic_mode, recorder._inputs
     assert mode is not None
     serve_operators()
-    memory = [None if type(v) is torch.SymInt else place_of(v)[0] for v in known.names.values()]
-    metas = known.metas
     examples = []
-    sharing = Counter(memory)
-    for (name, value), place in zip(known.names.items(), memory, strict=True):
-        meta = metas.get(name)
-        if place is None:
+    for name, value in known.names.items():
+        meta = known.metas.get(name)
+        if type(value) is torch.SymInt:
             examples.append(value)
-        elif meta is not None and sharing[place] == 1:
+        elif meta is not None:
             fake = make_fake(mode, meta)
             fake._is_param = isinstance(value, torch.nn.Parameter)
             examples.append(fake)
-        else:  # fakes of real tensors share memory as those do
-            if type(meta) is SymbolicMeta:
-                for size in meta.size:
-                    number(size)
+        else:
             examples.append(mode.from_tensor(value, static_shapes=True))
     return mode, examples

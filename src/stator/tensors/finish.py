@@ -10,6 +10,8 @@ from torch import fx, nn
 from torch.autograd import grad_mode
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
+from stator.tensors.checks import advance
+
 _writing = threading.RLock()
 
 
@@ -25,6 +27,7 @@ def close(graph: fx.Graph, outputs: list[fx.Node], kept: set[fx.Node], grad: boo
     """Adds the output node, removes what nobody needs, and wraps the graph; `grad` is the mode that it starts in."""
     graph.output(tuple(outputs))
     remove_dead(graph, kept)
+    advance(graph, kept)
     remove_idle_switches(graph, grad)
     return LazyGraph(nn.Module(), graph, "Captured")
 

@@ -337,6 +337,8 @@ class Recorder:
         try:
             return self.record(target, args, kwargs or {})
         except HiddenNumber:
+            if type(target.func) is FunctionType:
+                raise NotLeaf(target.func, "it looks at data") from None
             return self.record(target, *indexing.with_numbers(self, args, kwargs or {}))
         except ForeignArgument:
             if isinstance(target.func, FunctionType):
