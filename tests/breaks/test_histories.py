@@ -156,7 +156,7 @@ watched = Watched()
 
 
 def through_a_module(x: Any) -> Any:
-    return watched(x).sum()
+    return watched(x).sin().sum()
 
 
 @pytest.mark.parametrize("program", [plain, taken_before, taken_twice_before, through_a_module])
