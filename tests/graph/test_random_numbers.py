@@ -1,7 +1,9 @@
-"""With Inductor a graph on the CPU draws the numbers that eager draws, and leaves the generator as eager does."""
+"""Graphs draw the random numbers that eager draws, and leave the generators as eager does, whoever compiles them."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -43,3 +45,48 @@ def test_other_devices() -> None:
     captured = record(lambda x: x.split(1), {"x": torch.ones(2)})
     assert is_on_cpu(captured.module, [torch.ones(2)])
     assert not is_on_cpu(captured.module, [torch.ones(2, device="meta")])
+
+
+def unused(x: torch.Tensor) -> Any:
+    torch.empty((), dtype=torch.int64).random_()
+    F.dropout(x, 0.5)
+    return x + torch.rand(4)
+
+
+def read_before_a_break(x: torch.Tensor) -> Any:
+    torch.empty(()).uniform_().item()
+    stator.graph_break()
+    return x + torch.rand(4)
+
+
+@pytest.mark.parametrize("program", [unused, read_before_a_break])
+def test_numbers_that_nobody_looks_at_are_drawn(program: Any) -> None:
+    x = torch.ones(3, 4, requires_grad=True)
+    check(program, x, backend="aot_eager", fullgraph=False, expect_graphs=None, expect_breaks=None)
+
+
+def test_backends_of_others_draw_them_too() -> None:
+    from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        return aot_module_simplified(graph, inputs, fw_compiler=lambda traced, _: make_boxed_func(traced.forward))
+
+    check(unused, torch.ones(3, 4), backend=backend)
+
+
+def test_a_backend_that_imports_its_tracer_late() -> None:
+    program = """if True:
+        import torch, stator, sys
+        def backend(graph, inputs):
+            from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+            return aot_module_simplified(graph, inputs, fw_compiler=lambda traced, _: make_boxed_func(traced.forward))
+        def unused(x):
+            torch.rand(3)
+            return x + torch.rand(4)
+        compiled = stator.compile(unused, backend=backend)
+        torch.manual_seed(0)
+        expected = unused(torch.ones(4))
+        torch.manual_seed(0)
+        assert torch.equal(compiled(torch.ones(4)), expected)
+    """
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -20,9 +20,10 @@ from stator.graph import formulas, inference, module
 from stator.graph.cache_tag import tagged
 from stator.graph.devices import is_on_cpu
 from stator.graph.heard import told_afterwards
-from stator.graph.tracing import compiling, without_onednn
+from stator.graph.tracing import SETTINGS, compiling, draws_kept, without_onednn
 from stator.graph.twofold import unify
 from stator.report import events
+from stator.tensors.failing import may_draw
 
 Compiled = Callable[..., Sequence[Any]]
 Backend = Callable[..., Compiled]
@@ -43,9 +44,10 @@ def aot_eager(graph: fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
     def boxed(traced: fx.GraphModule, _: Sequence[Any]) -> Any:
         return aot_autograd.make_boxed_func(traced.forward)
 
-    compiled: Compiled = aot_autograd.aot_module_simplified(
-        graph, inputs, fw_compiler=boxed, keep_inference_input_mutations=True
-    )
+    with draws_kept():
+        compiled: Compiled = aot_autograd.aot_module_simplified(
+            graph, inputs, fw_compiler=boxed, keep_inference_input_mutations=True
+        )
     return compiled
 
 
@@ -110,6 +112,7 @@ BACKENDS: dict[str, Backend] = {"eager": eager, "aot_eager": aot_eager, "inducto
 # Backends of ours that take mode, options and dynamic themselves, and those that need no tracing context.
 _CONFIGURED = frozenset({inductor})
 _PLAIN = frozenset({eager})
+_OURS = frozenset(BACKENDS.values())
 
 
 # Multi-step recurrent layers: AOTAutograd unrolls them over time.
@@ -205,7 +208,7 @@ def _compile_graph(
     block: Any = nullcontext() if mode_of_all is None else torch.inference_mode(mode_of_all)
     try:
         with block, told_afterwards(), compiling(inputs, fake_mode), without_onednn(graph):
-            compiled = function(graph, inputs, **settings)
+            compiled = _traced(function, graph, inputs, settings)
     except (InvalidBackend, InvalidOptions):
         raise
     except Exception as error:
@@ -214,6 +217,19 @@ def _compile_graph(
         raise BackendError(backend_name(backend), TypeError(f"it gave {compiled!r:.80}, which cannot be called"))
     cheapest = module.cheapest(graph, compiled)
     return cheapest if mode_of_all is None else inference.within(cheapest, mode_of_all)
+
+
+def _traced(function: Backend, graph: fx.GraphModule, inputs: Sequence[Any], settings: dict[str, Any]) -> Compiled:
+    """What the backend makes, with all the random numbers that the graph draws, which backends of ours see to."""
+    if function in _OURS:
+        return function(graph, inputs, **settings)
+    known = SETTINGS in sys.modules
+    with draws_kept():
+        compiled = function(graph, inputs, **settings)
+    if known or SETTINGS not in sys.modules or not any(map(may_draw, graph.graph.nodes)):
+        return compiled
+    with draws_kept():  # the backend has imported what it traces with just now
+        return function(graph, inputs, **settings)
 
 
 def backend_name(backend: str | Backend) -> str:
