@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -59,10 +57,31 @@ def read_before_a_break(x: torch.Tensor) -> Any:
     return x + torch.rand(4)
 
 
-@pytest.mark.parametrize("program", [unused, read_before_a_break])
+def written_over(x: torch.Tensor) -> Any:
+    noise = torch.empty(4).normal_()
+    noise.zero_()
+    x.detach().uniform_().fill_(2)
+    return x + torch.rand(4) + noise
+
+
+def next_to_a_gradient(x: torch.Tensor) -> Any:
+    torch.rand(3)
+    return x * F.dropout(x, 0.5)
+
+
+@pytest.mark.parametrize("program", [unused, read_before_a_break, written_over, next_to_a_gradient])
 def test_numbers_that_nobody_looks_at_are_drawn(program: Any) -> None:
     x = torch.ones(3, 4, requires_grad=True)
-    check(program, x, backend="aot_eager", fullgraph=False, expect_graphs=None, expect_breaks=None)
+    check(program, x, backend="aot_eager", backward=True, fullgraph=False, expect_graphs=None, expect_breaks=None)
+
+
+def test_backward_passes_draw_nothing() -> None:
+    def state(program: Any) -> torch.Tensor:
+        torch.manual_seed(0)
+        program(torch.ones(4, requires_grad=True)).sum().backward()
+        return torch.get_rng_state()
+
+    assert torch.equal(state(stator.compile(next_to_a_gradient, backend="aot_eager")), state(next_to_a_gradient))
 
 
 def test_backends_of_others_draw_them_too() -> None:
@@ -74,19 +93,14 @@ def test_backends_of_others_draw_them_too() -> None:
     check(unused, torch.ones(3, 4), backend=backend)
 
 
-def test_a_backend_that_imports_its_tracer_late() -> None:
-    program = """if True:
-        import torch, stator, sys
-        def backend(graph, inputs):
-            from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
-            return aot_module_simplified(graph, inputs, fw_compiler=lambda traced, _: make_boxed_func(traced.forward))
-        def unused(x):
-            torch.rand(3)
-            return x + torch.rand(4)
-        compiled = stator.compile(unused, backend=backend)
-        torch.manual_seed(0)
-        expected = unused(torch.ones(4))
-        torch.manual_seed(0)
-        assert torch.equal(compiled(torch.ones(4)), expected)
-    """
-    subprocess.run([sys.executable, "-c", program], check=True)
+def test_errors_of_what_nobody_looks_at() -> None:
+    def program(x: torch.Tensor) -> Any:
+        y = x + 1
+        try:
+            torch.linalg.cholesky(x)
+        except RuntimeError as error:
+            return str(error), y
+        return y
+
+    check(program, -torch.eye(3), backend="aot_eager", fullgraph=False, expect_graphs=None)
+    check(program, torch.eye(3), backend="aot_eager")

@@ -16,14 +16,13 @@ import torch
 from torch import fx
 
 from stator.errors import BackendError, InvalidBackend, InvalidOptions
-from stator.graph import formulas, inference, module
+from stator.graph import formulas, inference, module, unused
 from stator.graph.cache_tag import tagged
 from stator.graph.devices import is_on_cpu
 from stator.graph.heard import told_afterwards
-from stator.graph.tracing import SETTINGS, compiling, draws_kept, without_onednn
+from stator.graph.tracing import compiling, without_onednn
 from stator.graph.twofold import unify
 from stator.report import events
-from stator.tensors.failing import may_draw
 
 Compiled = Callable[..., Sequence[Any]]
 Backend = Callable[..., Compiled]
@@ -44,10 +43,9 @@ def aot_eager(graph: fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
     def boxed(traced: fx.GraphModule, _: Sequence[Any]) -> Any:
         return aot_autograd.make_boxed_func(traced.forward)
 
-    with draws_kept():
-        compiled: Compiled = aot_autograd.aot_module_simplified(
-            graph, inputs, fw_compiler=boxed, keep_inference_input_mutations=True
-        )
+    compiled: Compiled = aot_autograd.aot_module_simplified(
+        graph, inputs, fw_compiler=boxed, keep_inference_input_mutations=True
+    )
     return compiled
 
 
@@ -112,7 +110,6 @@ BACKENDS: dict[str, Backend] = {"eager": eager, "aot_eager": aot_eager, "inducto
 # Backends of ours that take mode, options and dynamic themselves, and those that need no tracing context.
 _CONFIGURED = frozenset({inductor})
 _PLAIN = frozenset({eager})
-_OURS = frozenset(BACKENDS.values())
 
 
 # Multi-step recurrent layers: AOTAutograd unrolls them over time.
@@ -205,10 +202,11 @@ def _compile_graph(
     if function in _CONFIGURED:
         settings["dynamic"] = dynamic
     graph, mode_of_all = inference.taken_out(graph)
+    graph, wanted = unused.with_results(graph)
     block: Any = nullcontext() if mode_of_all is None else torch.inference_mode(mode_of_all)
     try:
         with block, told_afterwards(), compiling(inputs, fake_mode), without_onednn(graph):
-            compiled = _traced(function, graph, inputs, settings)
+            compiled = function(graph, inputs, **settings)
     except (InvalidBackend, InvalidOptions):
         raise
     except Exception as error:
@@ -216,20 +214,9 @@ def _compile_graph(
     if not callable(compiled):
         raise BackendError(backend_name(backend), TypeError(f"it gave {compiled!r:.80}, which cannot be called"))
     cheapest = module.cheapest(graph, compiled)
+    if wanted is not None:
+        cheapest = unused.without_results(cheapest, wanted)
     return cheapest if mode_of_all is None else inference.within(cheapest, mode_of_all)
-
-
-def _traced(function: Backend, graph: fx.GraphModule, inputs: Sequence[Any], settings: dict[str, Any]) -> Compiled:
-    """What the backend makes, with all the random numbers that the graph draws, which backends of ours see to."""
-    if function in _OURS:
-        return function(graph, inputs, **settings)
-    known = SETTINGS in sys.modules
-    with draws_kept():
-        compiled = function(graph, inputs, **settings)
-    if known or SETTINGS not in sys.modules or not any(map(may_draw, graph.graph.nodes)):
-        return compiled
-    with draws_kept():  # the backend has imported what it traces with just now
-        return function(graph, inputs, **settings)
 
 
 def backend_name(backend: str | Backend) -> str:

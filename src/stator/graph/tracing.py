@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -80,20 +79,3 @@ def without_onednn(graph: fx.GraphModule) -> Iterator[None]:
         yield
     finally:
         torch._C._set_mkldnn_enabled(enabled)
-
-
-SETTINGS = "torch._inductor.config"  # AOTAutograd imports it, too
-
-
-@contextmanager
-def draws_kept() -> Iterator[None]:
-    """Random numbers that nobody looks at are drawn all the same: those that follow would be others.
-
-    What removes dead code from traces goes by a setting of Inductor, whoever traces.
-    """
-    settings = sys.modules.get(SETTINGS)
-    if settings is None:
-        yield
-        return
-    with settings.patch(fallback_random=True):
-        yield
