@@ -232,6 +232,8 @@ class World:
         self.records[id(obj)] = record
         if inner is not UNBOUND:
             self.records[id(inner)] = record
+            if _frames.type_lookup(type(inner), "__del__") is not UNBOUND:
+                _frames.silence(inner)  # the end of a copy is not the end of the object
         return record
 
     def register_shadow(self, obj: Any, path: Path, inner: Any) -> Any:
