@@ -83,6 +83,14 @@ def iterators_of_classes_made_here() -> Any:
 
 
 @found
+def members_of_a_group() -> Any:
+    group = ExceptionGroup("g", [ValueError(1), KeyError(2)])
+    kept = group.exceptions
+    os.getpid()
+    return kept is group.exceptions, kept[0] is group.exceptions[0], group.args[1], len(group.args)
+
+
+@found
 def handled_by_except_star() -> Any:
     log = []
     try:
