@@ -91,6 +91,21 @@ def members_of_a_group() -> Any:
 
 
 @found
+def lines_of_frames_in_a_traceback() -> Any:
+    def fails() -> Any:
+        a = 1
+        return a / 0
+
+    try:
+        fails()
+    except ZeroDivisionError as error:
+        caught: Any = error
+    os.getpid()
+    frame = caught.__traceback__.tb_next.tb_frame
+    return frame.f_lineno - frame.f_code.co_firstlineno, frame.f_code.co_name
+
+
+@found
 def handled_by_except_star() -> Any:
     log = []
     try:
