@@ -106,6 +106,25 @@ def lines_of_frames_in_a_traceback() -> Any:
 
 
 @found
+def classes_whose_body_breaks() -> Any:
+    log = []
+
+    class Meta(type):
+        def __new__(cls, name: str, bases: Any, names: Any) -> Any:
+            made = super().__new__(cls, name, bases, names)
+            log.append((name, (torch.ones(2) * 2).sum().item()))
+            return made
+
+    class Made(metaclass=Meta):
+        os.getpid()
+
+        def name(self) -> str:
+            return __class__.__name__  # type: ignore[name-defined, no-any-return]
+
+    return Made().name(), log
+
+
+@found
 def handled_by_except_star() -> Any:
     log = []
     try:
