@@ -109,6 +109,25 @@ void stator_unwatch_finalizer(PyTypeObject *type) {
     }
 }
 
+static int discard_instance(PyObject *obj, PyObject *address) {
+    if (PyObject_IS_GC(obj)) {
+        _PyGCHead_SET_FINALIZED(_Py_AS_GC(obj));
+        return 0;
+    }
+    return PySet_Add(discarded, address);
+}
+
+/* A copy that stator has made of an object with a finalizer is to die without running it. */
+static PyObject *silence(PyObject *module, PyObject *obj) {
+    PyObject *address = PyLong_FromVoidPtr(obj);
+    int failed = !address || discard_instance(obj, address) < 0;
+    Py_XDECREF(address);
+    if (failed) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 /* The addresses of objects with finalizers, all alive, that are to die without running them. Keeps an exception that is
    on its way. */
 void stator_discard_instances(PyObject *addresses) {
@@ -117,17 +136,19 @@ void stator_discard_instances(PyObject *addresses) {
     Py_hash_t hash;
     PyErr_Fetch(&type, &value, &traceback);
     while (_PySet_NextEntry(addresses, &at, &address, &hash)) {
-        PyObject *obj = PyLong_AsVoidPtr(address);
-        if (PyObject_IS_GC(obj)) {
-            _PyGCHead_SET_FINALIZED(_Py_AS_GC(obj));
-        } else if (PySet_Add(discarded, address) < 0) {
+        if (discard_instance(PyLong_AsVoidPtr(address), address) < 0) {
             PyErr_WriteUnraisable(NULL);
         }
     }
     PyErr_Restore(type, value, traceback);
 }
 
-int stator_finalizers_ready(void) {
+static PyMethodDef methods[] = {
+    {"silence", silence, METH_O, "the object is to die without running its finalizer"},
+    {NULL, NULL, 0, NULL},
+};
+
+int stator_finalizers_ready(PyObject *module) {
     del_name = PyUnicode_InternFromString("__del__");
     discarded = PySet_New(NULL);
     PyTypeObject *sample = stator_sample_class("__del__");
@@ -140,5 +161,5 @@ int stator_finalizers_ready(void) {
     PyGen_Type.tp_finalize = finalize_generator;
     PyCoro_Type.tp_finalize = finalize_generator;
     PyAsyncGen_Type.tp_finalize = finalize_generator;
-    return 0;
+    return PyModule_AddFunctions(module, methods);
 }

@@ -231,17 +231,24 @@ PyTypeObject StatorFrameType = {
     .tp_getset = getset,
 };
 
-/* make_frame(code, globals): a frame object that was never run, for a traceback; the code must have no free variables. */
+/* make_frame(code, globals, lasti): a frame object that was never run, for a traceback, as if it had ended behind that
+   instruction; the code must have no free variables. */
 static PyObject *make_frame(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    if (nargs != 2 || !PyCode_Check(args[0]) || !PyDict_Check(args[1])) {
-        PyErr_SetString(PyExc_TypeError, "make_frame(code, globals)");
+    if (nargs != 3 || !PyCode_Check(args[0]) || !PyDict_Check(args[1]) || !PyLong_Check(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "make_frame(code, globals, lasti)");
         return NULL;
     }
-    if (((PyCodeObject *)args[0])->co_nfreevars) {
+    PyCodeObject *code = (PyCodeObject *)args[0];
+    if (code->co_nfreevars) {
         PyErr_SetString(PyExc_ValueError, "the code has free variables");
         return NULL;
     }
-    return (PyObject *)PyFrame_New(_PyThreadState_GET(), (PyCodeObject *)args[0], args[1], NULL);
+    PyFrameObject *frame = PyFrame_New(_PyThreadState_GET(), code, args[1], NULL);
+    long unit = PyLong_AsLong(args[2]) / (long)sizeof(_Py_CODEUNIT);
+    if (frame && unit >= 0 && unit < Py_SIZE(code)) {
+        frame->f_frame->prev_instr = _PyCode_CODE(code) + unit;
+    }
+    return (PyObject *)frame;
 }
 
 /* generator_state(generator) -> (function, unit or -1, localsplus, stack, handled) of one that does not run; None if it
@@ -291,7 +298,7 @@ static PyObject *discard_generators(PyObject *module, PyObject *references) {
 static PyMethodDef functions[] = {
     {"discard_generators", discard_generators, METH_O, "end the generators in a list of weak references, unobserved"},
     {"generator_state", generator_state, METH_O, "generator_state(generator) -> (function, unit, localsplus, stack, handled)"},
-    {"make_frame", (PyCFunction)(void (*)(void))make_frame, METH_FASTCALL, "make_frame(code, globals)"},
+    {"make_frame", (PyCFunction)(void (*)(void))make_frame, METH_FASTCALL, "make_frame(code, globals, lasti)"},
     {NULL},
 };
 

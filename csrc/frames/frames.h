@@ -71,7 +71,7 @@ extern getattrofunc stator_getattr_hook;
 getattrofunc stator_class_read(getattrofunc read);
 PyObject *stator_read(PyObject *obj, PyObject *name, getattrofunc original); /* asks stator if it is to be asked */
 PyTypeObject *stator_sample_class(const char *method);
-int stator_finalizers_ready(void);
+int stator_finalizers_ready(PyObject *module);
 void stator_discard_instances(PyObject *addresses);
 void stator_mark_generator(PyObject *generator);
 void stator_watch_finalizer(PyTypeObject *type);

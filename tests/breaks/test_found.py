@@ -83,6 +83,48 @@ def iterators_of_classes_made_here() -> Any:
 
 
 @found
+def members_of_a_group() -> Any:
+    group = ExceptionGroup("g", [ValueError(1), KeyError(2)])
+    kept = group.exceptions
+    os.getpid()
+    return kept is group.exceptions, kept[0] is group.exceptions[0], repr(group.args)
+
+
+@found
+def lines_of_frames_in_a_traceback() -> Any:
+    def fails() -> Any:
+        a = 1
+        return a / 0
+
+    try:
+        fails()
+    except ZeroDivisionError as error:
+        caught: Any = error
+    os.getpid()
+    frame = caught.__traceback__.tb_next.tb_frame
+    return frame.f_lineno - frame.f_code.co_firstlineno, frame.f_code.co_name
+
+
+@found
+def classes_whose_body_breaks() -> Any:
+    log = []
+
+    class Meta(type):
+        def __new__(cls, name: str, bases: Any, names: Any) -> Any:
+            made = super().__new__(cls, name, bases, names)
+            log.append((name, (torch.ones(2) * 2).sum().item()))
+            return made
+
+    class Made(metaclass=Meta):
+        os.getpid()
+
+        def name(self) -> str:
+            return __class__.__name__  # type: ignore[name-defined, no-any-return]
+
+    return Made().name(), log
+
+
+@found
 def handled_by_except_star() -> Any:
     log = []
     try:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 import gc
 import signal
 import subprocess
 import sys
 import threading
+import types
 import weakref
 from typing import Any
 
@@ -206,3 +208,27 @@ def test_symbols_keep_no_program() -> None:
         compiled(torch.ones(size), k)
     del compiled
     assert recorders() == before
+
+
+ENDED: list[str] = []
+
+
+def ending(base: type) -> Any:
+    return type(base.__name__, (base,), {"__del__": lambda self: ENDED.append(type(self).__name__)})
+
+
+KINDS = [ending(base) for base in (dict, list, set, tuple, collections.deque, types.SimpleNamespace, ValueError)]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_copies_end_without_running_finalizers(kind: Any) -> None:
+    given = kind() if kind.__name__ == "SimpleNamespace" else kind([(1, 2)])
+    compiled = stator.compile(lambda x, given: (x + 1, str(given)), backend="eager")
+    ENDED.clear()
+    for _ in range(2):
+        assert compiled(torch.ones(1), given)[1] == str(given)
+    del compiled
+    gc.collect()
+    assert not ENDED
+    del given
+    assert len(ENDED) == 1

@@ -1,5 +1,8 @@
 """Tables by device, dtype and the like: keys that are made anew in each call are found by the guards."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -73,3 +76,19 @@ def test_keys_that_say_themselves_what_they_equal():
     compiled = stator.compile(program, backend="eager")
     for factor in (2.0, 3.0):
         assert compiled(torch.ones(1), {Named("b"): 1.0, Named("a"): factor}).item() == factor
+
+
+def test_keys_end_when_the_program_lets_go_of_them():
+    class Key:
+        pass
+
+    def f(x, table):
+        return x + sum(table.values()), [type(key).__name__ for key in table]
+
+    compiled = stator.compile(f, backend="eager")
+    table = {Key(): 1, Key(): 2}
+    assert compiled(torch.ones(1), table)[0] == 4
+    seen = weakref.ref(next(iter(table)))
+    table.clear()
+    gc.collect()
+    assert seen() is None

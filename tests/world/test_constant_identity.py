@@ -115,3 +115,23 @@ def test_a_nan_of_an_attribute_over_a_break() -> None:
         nan = float("nan")
         o = argparse.Namespace(given=nan, values=[nan])
         assert compiled(torch.ones(2), o)[1:] == (True, True)
+
+
+def test_nobody_is_asked_whether_tuples_are_equal() -> None:
+    asked = []
+
+    class Loud:
+        def __eq__(self, other: object) -> bool:
+            asked.append(other)
+            return False
+
+        __hash__ = None  # type: ignore[assignment]
+
+    known = (Loud(),)
+
+    def f(x: torch.Tensor, given: Any) -> Any:
+        return x + 1, given is known
+
+    compiled = stator.compile(f, backend="eager")
+    assert [compiled(torch.ones(1), given)[1] for given in (known, (Loud(),), known, (Loud(),))] == [1, 0, 1, 0]
+    assert not asked

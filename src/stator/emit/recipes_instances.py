@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from . import raw
@@ -101,21 +101,8 @@ def build_exception(obj: BaseException, solid: type, heap: Heap) -> Plan:
 def build_group(obj: BaseException, solid: type, heap: Heap) -> Plan:
     arguments = _EXCEPTION["args"].__get__(obj)
     message, members = _GROUP["message"].__get__(obj), _GROUP["exceptions"].__get__(obj)
-    links = [*_links(obj, heap)]
-    if (
-        len(arguments) == 2
-        and arguments[0] is message
-        and type(arguments[1]) in (list, tuple)
-        and _same(arguments[1], members)
-    ):
-        return Plan(create(BaseExceptionGroup, obj, message, Part(arguments[1], contents=True)), links)
-    return Plan(
-        create(BaseExceptionGroup, obj, message, members), [store(type(obj), _EXCEPTION["args"], arguments), *links]
-    )
-
-
-def _same(left: Sequence[object], right: Sequence[object]) -> bool:
-    return len(left) == len(right) and all(a is b for a, b in zip(left, right, strict=True))
+    fills = [store(type(obj), _EXCEPTION["args"], arguments), *_links(obj, heap)]
+    return Plan(create(BaseExceptionGroup, obj, message, members), fills)
 
 
 def _fields(obj: BaseException, solid: type) -> Iterable[Piece]:

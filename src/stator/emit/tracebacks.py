@@ -7,15 +7,15 @@ from typing import Any
 
 from stator import _frames
 
-Row = tuple[CodeType, dict[str, Any], int, int]
+Row = tuple[CodeType, dict[str, Any], int, int, int]
 
 
 def rows_of(traceback: TracebackType | None, known: TracebackType | None = None) -> tuple[Row, ...]:
-    """Code, globals, instruction and line of each entry in front of those that exist already."""
+    """Code, globals, instructions and line of each entry in front of those that exist already."""
     rows = []
     while traceback is not known and traceback is not None:
         frame = traceback.tb_frame
-        rows.append((closed(frame.f_code), frame.f_globals, traceback.tb_lasti, traceback.tb_lineno))
+        rows.append((closed(frame.f_code), frame.f_globals, frame.f_lasti, traceback.tb_lasti, traceback.tb_lineno))
         traceback = traceback.tb_next
     return tuple(rows)
 
@@ -28,6 +28,6 @@ def closed(code: CodeType) -> CodeType:
 def restore(error: BaseException, rows: tuple[Row, ...]) -> None:
     """Put these entries in front of the traceback of the exception."""
     entry = error.__traceback__
-    for code, names, lasti, line in reversed(rows):
-        entry = TracebackType(entry, _frames.make_frame(code, names), lasti, line)
+    for code, names, last, lasti, line in reversed(rows):
+        entry = TracebackType(entry, _frames.make_frame(code, names, last), lasti, line)
     error.__traceback__ = entry

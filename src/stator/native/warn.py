@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import sys
+import types
 import warnings
 from collections.abc import Iterator
 from itertools import islice
@@ -15,9 +16,10 @@ from stator._frames import UNBOUND
 from stator.code.own_files import OWN_FILES
 from stator.eval.machine import replace_body
 from stator.frame import Frame, native, throw
-from stator.native.callers import call_framed
+from stator.guards.check import TYPE_IS
+from stator.native.callers import call_framed, call_python
 from stator.native.host import Host
-from stator.native.rows import standin
+from stator.native.rows import passes_on, standin
 from stator.world.callbacks import give_up
 
 WATCHED = ("filters", "showwarning", "_showwarnmsg_impl", "_showwarnmsg")
@@ -100,7 +102,7 @@ def issue_beyond(host: Host, f: Frame, message: Any, category: type, above: int)
         return
     if "error" in actions:
         raise host.refuse("native-effect", "a warning that may be an error", function="warnings.warn")
-    host.defer(show_beyond, [text, category, above], None)
+    defer(host, f, show_beyond, [text, category, above])
 
 
 def issue(host: Host, f: Frame, message: Any, category: type, place: tuple[str, int, str, Any]) -> None:
@@ -117,7 +119,42 @@ def issue(host: Host, f: Frame, message: Any, category: type, place: tuple[str, 
         raise host.refuse(
             "native-effect", "a warning from code in a namespace made during capture", function="warnings.warn"
         )
-    host.defer(show, [text, category, filename, line, module, namespace], None)
+    defer(host, f, show, [text, category, filename, line, module, namespace])
+
+
+def defer(host: Host, f: Frame, function: Any, args: list[Any]) -> None:
+    """The entry function issues the warning, to whoever listens then: that must not change meanwhile."""
+    machinery = host.enter_const(warnings)
+    shown = host.load_attr(f, machinery, "showwarning")
+    if shown is not host.load_attr(f, machinery, "_showwarning_orig"):
+        raise host.refuse("native-effect", "a warning that code of the program shows", function="warnings.warn")
+    namespace = host.namespaces[id(vars(warnings))]
+    listener = namespace.values.get(SHOWN, vars(warnings)[SHOWN])
+    if type(listener) is types.FunctionType:
+        if host.load_attr(f, machinery, SHOWN).__module__ != "warnings":
+            raise host.refuse("native-effect", "a warning that code of the program shows", function="warnings.warn")
+    else:  # a list of catch_warnings
+        path = namespace.path_of(SHOWN)
+        host.guards.add(path, TYPE_IS, type(listener), host.origin())
+        kept = listener.__self__
+        if host.is_reachable(kept) or type(kept) is not list:
+            raise host.refuse("native-effect", "a warning that is recorded", function="warnings.warn")
+        host.changed[id(kept)] = path.get("__self__")
+    namespace.fixed = frozenset(WATCHED)
+    host.defer(function, args, None)
+
+
+SHOWN = "_showwarnmsg_impl"
+
+
+@standin(warnings.simplefilter, warnings.filterwarnings, warnings.resetwarnings)
+@passes_on
+def change_filters(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """Filters that change behind a warning which is still to be issued do so after it."""
+    namespace = host.namespaces.get(id(vars(warnings)))
+    if namespace is not None and namespace.fixed:
+        raise host.refuse("native-effect", "filters change behind a warning", function=f"warnings.{function.__name__}")
+    return call_python(host, f, function, args, kwargs)
 
 
 def action_for(host: Host, f: Frame, text: str, category: type, module: str, line: int) -> str:

@@ -35,6 +35,7 @@ from stator.native import (  # noqa: F401 - rows
     logs,
     standins,
     standins_ambient,
+    standins_classes,
     standins_environment,
     standins_errors,
     standins_reduce,

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from stator.errors import Again
 from stator.guards.check import EQ, IS, KEYS, LEN, PRESENT, TENSOR, Check
+from stator.guards.constant import same
 from stator.guards.guardset import Failure, GuardSet
 from stator.guards.path import ARG, ITEM, ITERAT, KEY, KEYAT, SEQ, UPCOMING, Missing, Path
 from stator.guards.tensor_spec import TensorSpec
@@ -219,7 +220,7 @@ def _numbers(before: Any, value: Any) -> Iterable[tuple[str, int]]:
     kind = type(value)
     if kind not in _NUMBERS or type(before) not in _INSTEAD.get(kind, (kind,)):
         return
-    if kind is not type(before) or value != before:
+    if kind is not type(before) or not same(value, before):  # tuples may hold anything: no code of the program runs
         yield _NUMBERS[kind], 0
 
 

@@ -90,7 +90,7 @@ def know_attributes(host: Any, record: Any, name: str) -> None:
         return
     if id(fields) in host.records:
         raise host.refuse("tensor-metadata", "an attribute of a tensor next to its __dict__", function=f"Tensor.{name}")
-    host.adorned[id(fields)] = record
+    host.changed[id(fields)] = record.path.fields()
 
 
 COMPUTED = frozenset({"grad", "data"})

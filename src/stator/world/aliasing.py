@@ -102,6 +102,7 @@ class Identities:
             if not all(map(pinned, paths)):
                 self.world.guards.distinct(paths)
         self.guard_attributes({id(record.obj) for record in written})
+        self.guard_changed()
 
     def guard_attributes(self, written: set[int]) -> None:
         """A dict that the program was given must not hold the attributes of an object, if one of them changes."""
@@ -114,9 +115,13 @@ class Identities:
             for record in dicts:
                 if (changes or id(record.obj) in written) and space.real is not record.obj and space.may_be(record.obj):
                     self.world.guards.distinct([space.dict_path(), record.path])
-        for tensor in self.world.adorned.values():
-            for record in dicts:
-                self.world.guards.distinct([tensor.path.fields(), record.path])
+
+    def guard_changed(self) -> None:
+        """What the program was given must not be a container that changes in other ways than its shadow shows."""
+        for path in self.world.changed.values():
+            for record in list(self.world.records.values()):
+                if type(record.obj) in (list, dict):
+                    self.world.guards.distinct([path, record.path])
 
 
 def pinned(path: Path) -> bool:

@@ -246,7 +246,7 @@ DICT_BASES = (OrderedDict, defaultdict, dict)
 def fill_dict(world: World, obj: Any, path: Path, inner: Any, store: Any) -> None:
     """Items of an outside dict in order; constant keys are guarded together, others one by one."""
     keys = [key for key, _ in _entry.stored_hashes(obj)]
-    if all(is_key(key) for key in keys):
+    if all(is_key(key) and is_lasting(key) for key in keys):
         world.guards.add(path, KEYS, tuple(keys), world.origin())
         for i, key in enumerate(keys):
             if type(key) not in CONSTANT_TYPES:
@@ -292,6 +292,14 @@ def is_key(key: Any) -> bool:
     if cls is tuple or cls is frozenset:
         return all(map(is_key, key))
     return _frames.type_lookup(cls, "__hash__") in IDENTITY_HASHES
+
+
+def is_lasting(key: Any) -> bool:
+    """Whether guards may hold a key: objects of the program end when it lets go of them."""
+    cls = type(key)
+    if cls is tuple or cls is frozenset:
+        return all(map(is_lasting, key))
+    return cls in CONSTANT_TYPES or not _frames.is_heap_type(cls) or issubclass(cls, (type, enum.Enum))
 
 
 IDENTITY_HASHES = (object.__hash__, type.__dict__.get("__hash__"), types.BuiltinFunctionType.__hash__, Ellipsis)

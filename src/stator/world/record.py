@@ -44,6 +44,7 @@ class Namespace:
         "absent",
         "before",
         "by_attribute",
+        "fixed",
         "full",
         "owner",
         "path",
@@ -66,6 +67,7 @@ class Namespace:
         self.touched: dict[Any, Any] = {}  # names written, in first-write order, and where
         self.removed: Names = set()  # names deleted at some time: set again, they come last
         self.full = False
+        self.fixed: frozenset[str] = frozenset()  # names that the effects so far depend on
 
     def get(self, name: Any) -> Any:
         value = self.values.get(name, UNBOUND)
@@ -101,6 +103,8 @@ class Namespace:
         return self.path.fields() if self.by_attribute else self.path
 
     def set(self, name: Any, value: Any) -> None:
+        if name in self.fixed:
+            raise self.world.refuse("native-effect", f"{name!r} changes behind an effect that needs it", function=name)
         if name not in self.touched:
             self.touched[name] = self.world.origin()
         if self.full:

@@ -54,7 +54,7 @@ class World:
         self.inside_namespaces: dict[int, Any] = {}
         self.watched: list[type] = []
         self.cells: dict[int, list[Any]] = {}  # outside cells: [cell, path, value before, value now]
-        self.adorned: dict[int, Record] = {}  # tensors with attributes that were looked at, by their dict
+        self.changed: dict[int, Path] = {}  # containers that change in other ways than a shadow shows, by address
         self.touched: dict[int, Record] = {}  # outside instances written to, in first-write order
         self.shadow_fields: dict[int, tuple[Any, dict[Any, Any]]] = {}  # shadow -> (it, its attributes as imported)
         self.class_writes: dict[tuple[int, str], list[Any]] = {}
@@ -226,12 +226,16 @@ class World:
         return id(obj) in self.records or id(obj) in self.namespaces
 
     def register(self, obj: Any, path: Path, inner: Any = UNBOUND) -> Record:
-        if id(obj) in self.adorned:
-            raise self.refuse("tensor-metadata", "next to attributes of the tensor", function="Tensor.__dict__")
+        if id(obj) in self.changed:
+            raise self.refuse(
+                "native-effect", f"{self.changed[id(obj)]} has changed", function=str(self.changed[id(obj)])
+            )
         record = Record(obj, path, obj if inner is UNBOUND else inner)
         self.records[id(obj)] = record
         if inner is not UNBOUND:
             self.records[id(inner)] = record
+            if _frames.type_lookup(type(inner), "__del__") is not UNBOUND:
+                _frames.silence(inner)  # the end of a copy is not the end of the object
         return record
 
     def register_shadow(self, obj: Any, path: Path, inner: Any) -> Any:
