@@ -97,3 +97,26 @@ def test_a_list_that_holds_itself_under_a_key_that_varies() -> None:
     compiled = stator.compile(f, backend="eager")
     for key in range(100, 105):
         assert compiled(torch.ones(1), {key: ring}, key)[0]
+
+
+LARGE, TEXT, PAIR, HALF = 10**20, "a text", (1, 2), 0.5
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(LARGE, int(str(LARGE))), (TEXT, TEXT[:3] + TEXT[3:]), (PAIR, tuple([1, 2])), (HALF, float("0.5"))],
+)
+def test_equal_arguments_behind_a_break(one: Any, other: Any) -> None:
+    """The arguments themselves are carried on, not what was equal to them in the first call."""
+
+    def f(x: torch.Tensor, a: Any, b: Any) -> Any:
+        stator.graph_break()
+        return a is b, x + 1
+
+    def given_back(x: torch.Tensor, a: Any) -> Any:
+        return x + 1, a
+
+    same_results(f, vary=[(torch.ones(1), one, second) for second in (one, other, one)])
+    same_results(f, vary=[(torch.ones(1), one, second) for second in (other, one, other)])
+    compiled = stator.compile(given_back, backend="eager")
+    assert all(compiled(torch.ones(1), value)[1] is value for value in (one, other, one))

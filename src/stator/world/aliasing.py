@@ -25,6 +25,7 @@ class Identities:
     def __init__(self, world: World) -> None:
         self.world = world
         self.tuples: dict[int, tuple[Any, list[Path]]] = {}  # those that came in as they are, and from where
+        self.given: dict[int, tuple[Any, list[Path]]] = {}  # constants among the arguments of the call
         self.nans: dict[int, tuple[Any, Path, Any]] = {}  # those from outside: from where, and what stands for them
         self.sought: dict[int, int] = {}  # constants whose identity mattered: number of guards at that time
         self.classes: dict[int, type] = {}  # identity of all outside objects of these classes matters
@@ -71,11 +72,20 @@ class Identities:
     def source(self, value: Any) -> Path | None:
         """Where something came from that is guarded as it is, but of which a copy is not the same."""
         if type(value) is tuple and value and id(value) in self.tuples:
-            return self.tuples[id(value)][1][0]
+            return self.one_of(self.tuples[id(value)][1])
+        if type(value) in VALUES and id(value) in self.given and not is_one_of_its_kind(value):
+            return self.one_of(self.given[id(value)][1])
         if type(value) is weakref.ref or (type(value) is float and value != value):
             rows = self.world.guards.rows()
             return next((path for path, check, key, _ in rows if check in (EQ, IS) and key is value), None)
         return None
+
+    def one_of(self, paths: list[Path]) -> Path:
+        """The first of the ways to an object that comes out as itself: all lead to one object in each call."""
+        first, *others = dict.fromkeys(paths)
+        for path in others:
+            self.world.guards.add(path, SAME, first, self.world.origin())
+        return first
 
     def matters(self, cls: type) -> None:
         self.classes[id(cls)] = cls
@@ -117,6 +127,13 @@ class Identities:
         for tensor in self.world.adorned.values():
             for record in dicts:
                 self.world.guards.distinct([tensor.path.fields(), record.path])
+
+
+def is_one_of_its_kind(value: Any) -> bool:
+    """Whether CPython has no second object that is equal: small numbers, empty and very short texts."""
+    if type(value) is int:
+        return -5 <= value <= 256
+    return type(value) in (str, bytes) and len(value) <= 1
 
 
 def pinned(path: Path) -> bool:
