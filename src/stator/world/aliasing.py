@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from stator.world.world import World
 
 NANS = 1  # no address of a class
+MOST_WAYS = 4  # to a constant that is to be one object: a number that many modules have is no such thing
 
 # Constants of these types may be equal and yet be two objects.
 VALUES = frozenset({str, bytes, int, float, complex, tuple, frozenset})
@@ -25,7 +26,7 @@ class Identities:
     def __init__(self, world: World) -> None:
         self.world = world
         self.tuples: dict[int, tuple[Any, list[Path]]] = {}  # those that came in as they are, and from where
-        self.given: dict[int, tuple[Any, list[Path]]] = {}  # constants among the arguments of the call
+        self.constants: dict[int, tuple[Any, list[Path]]] = {}  # those from outside, and from where
         self.nans: dict[int, tuple[Any, Path, Any]] = {}  # those from outside: from where, and what stands for them
         self.sought: dict[int, int] = {}  # constants whose identity mattered: number of guards at that time
         self.classes: dict[int, type] = {}  # identity of all outside objects of these classes matters
@@ -73,8 +74,9 @@ class Identities:
         """Where something came from that is guarded as it is, but of which a copy is not the same."""
         if type(value) is tuple and value and id(value) in self.tuples:
             return self.one_of(self.tuples[id(value)][1])
-        if type(value) in VALUES and id(value) in self.given and not is_one_of_its_kind(value):
-            return self.one_of(self.given[id(value)][1])
+        if type(value) in VALUES and id(value) in self.constants and not is_one_of_its_kind(value):
+            paths = [path for path in self.constants[id(value)][1] if self.world.guards.has(path, EQ)]
+            return self.one_of(paths) if 1 <= len(paths) <= MOST_WAYS else None
         if type(value) is weakref.ref or (type(value) is float and value != value):
             rows = self.world.guards.rows()
             return next((path for path, check, key, _ in rows if check in (EQ, IS) and key is value), None)

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 def constant(world: World, obj: Any, path: Path) -> Any:
     world.guards.add(path, EQ, obj, world.origin())
-    if path.parent is None:
-        world.identities.given.setdefault(id(obj), (obj, []))[1].append(path)
+    world.identities.constants.setdefault(id(obj), (obj, []))[1].append(path)
     return obj
 
 
