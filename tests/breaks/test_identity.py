@@ -146,7 +146,16 @@ def kept(x: torch.Tensor, o: Any) -> Any:
 
 
 @pytest.mark.parametrize("program", [read_again, by_two_ways, stored, kept])
-@pytest.mark.parametrize("make", [lambda: int("5" * 12), lambda: "".join(["ab", "cd"]), lambda: float("0.25")])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: int("5" * 12),
+        lambda: "".join(["ab", "cd"]),
+        lambda: float("0.25"),
+        lambda: range(3),
+        lambda: torch.device("cpu"),
+    ],
+)
 def test_constants_of_objects(program: Any, make: Any) -> None:
     compiled = stator.compile(program, backend="eager")
     for same in (True, False, True):

@@ -6,6 +6,8 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from stator.guards.check import EQ, IS, SAME
 from stator.guards.path import CONST, Path
 
@@ -17,7 +19,7 @@ NANS = 1  # no address of a class
 MOST_WAYS = 4  # to a constant that is to be one object: a number that many modules have is no such thing
 
 # Constants of these types may be equal and yet be two objects.
-VALUES = frozenset({str, bytes, int, float, complex, tuple, frozenset})
+VALUES = frozenset({str, bytes, int, float, complex, tuple, frozenset, range, slice, torch.device, torch.Size})
 
 
 class Identities:
