@@ -97,3 +97,73 @@ def test_a_list_that_holds_itself_under_a_key_that_varies() -> None:
     compiled = stator.compile(f, backend="eager")
     for key in range(100, 105):
         assert compiled(torch.ones(1), {key: ring}, key)[0]
+
+
+LARGE, TEXT, PAIR, HALF = 10**20, "a text", (1, 2), 0.5
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(LARGE, int(str(LARGE))), (TEXT, TEXT[:3] + TEXT[3:]), (PAIR, tuple([1, 2])), (HALF, float("0.5"))],
+)
+def test_equal_arguments_behind_a_break(one: Any, other: Any) -> None:
+    """The arguments themselves are carried on, not what was equal to them in the first call."""
+
+    def f(x: torch.Tensor, a: Any, b: Any) -> Any:
+        stator.graph_break()
+        return a is b, x + 1
+
+    def given_back(x: torch.Tensor, a: Any) -> Any:
+        return x + 1, a
+
+    same_results(f, vary=[(torch.ones(1), one, second) for second in (one, other, one)])
+    same_results(f, vary=[(torch.ones(1), one, second) for second in (other, one, other)])
+    compiled = stator.compile(given_back, backend="eager")
+    assert all(compiled(torch.ones(1), value)[1] is value for value in (one, other, one))
+
+
+def read_again(x: torch.Tensor, o: Any) -> Any:
+    value = o.value
+    stator.graph_break()
+    return value is o.value, value is o.items[0], x + 1
+
+
+def by_two_ways(x: torch.Tensor, o: Any) -> Any:
+    one, other = o.value, o.items[0]
+    stator.graph_break()
+    return one is other, x + 1
+
+
+def stored(x: torch.Tensor, o: Any) -> Any:
+    o.last = o.value
+    return x + 1
+
+
+def kept(x: torch.Tensor, o: Any) -> Any:
+    made = {"value": o.value}
+    stator.graph_break()
+    return made["value"] is o.value, x + 1
+
+
+@pytest.mark.parametrize("program", [read_again, by_two_ways, stored, kept])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: int("5" * 12),
+        lambda: "".join(["ab", "cd"]),
+        lambda: float("0.25"),
+        lambda: range(3),
+        lambda: torch.device("cpu"),
+    ],
+)
+def test_constants_of_objects(program: Any, make: Any) -> None:
+    compiled = stator.compile(program, backend="eager")
+    for same in (True, False, True):
+        o = Plain()
+        o.value = make()  # type: ignore[attr-defined]
+        o.items = [o.value if same else make()]  # type: ignore[attr-defined]
+        expected, found = (run(torch.ones(1), o) for run in (program, compiled))
+        if program is stored:
+            assert o.last is o.value  # type: ignore[attr-defined]
+        else:
+            assert found[:-1] == expected[:-1]

@@ -6,6 +6,8 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from stator.guards.check import EQ, IS, SAME
 from stator.guards.path import CONST, Path
 
@@ -14,9 +16,10 @@ if TYPE_CHECKING:
     from stator.world.world import World
 
 NANS = 1  # no address of a class
+MOST_WAYS = 4  # to a constant that is to be one object: a number that many modules have is no such thing
 
 # Constants of these types may be equal and yet be two objects.
-VALUES = frozenset({str, bytes, int, float, complex, tuple, frozenset})
+VALUES = frozenset({str, bytes, int, float, complex, tuple, frozenset, range, slice, torch.device, torch.Size})
 
 
 class Identities:
@@ -25,6 +28,7 @@ class Identities:
     def __init__(self, world: World) -> None:
         self.world = world
         self.tuples: dict[int, tuple[Any, list[Path]]] = {}  # those that came in as they are, and from where
+        self.constants: dict[int, tuple[Any, list[Path]]] = {}  # those from outside, and from where
         self.nans: dict[int, tuple[Any, Path, Any]] = {}  # those from outside: from where, and what stands for them
         self.sought: dict[int, int] = {}  # constants whose identity mattered: number of guards at that time
         self.classes: dict[int, type] = {}  # identity of all outside objects of these classes matters
@@ -71,11 +75,21 @@ class Identities:
     def source(self, value: Any) -> Path | None:
         """Where something came from that is guarded as it is, but of which a copy is not the same."""
         if type(value) is tuple and value and id(value) in self.tuples:
-            return self.tuples[id(value)][1][0]
+            return self.one_of(self.tuples[id(value)][1])
+        if type(value) in VALUES and id(value) in self.constants and not is_one_of_its_kind(value):
+            paths = [path for path in self.constants[id(value)][1] if self.world.guards.has(path, EQ)]
+            return self.one_of(paths) if 1 <= len(paths) <= MOST_WAYS else None
         if type(value) is weakref.ref or (type(value) is float and value != value):
             rows = self.world.guards.rows()
             return next((path for path, check, key, _ in rows if check in (EQ, IS) and key is value), None)
         return None
+
+    def one_of(self, paths: list[Path]) -> Path:
+        """The first of the ways to an object that comes out as itself: all lead to one object in each call."""
+        first, *others = dict.fromkeys(paths)
+        for path in others:
+            self.world.guards.add(path, SAME, first, self.world.origin())
+        return first
 
     def matters(self, cls: type) -> None:
         self.classes[id(cls)] = cls
@@ -122,6 +136,13 @@ class Identities:
             for record in list(self.world.records.values()):
                 if type(record.obj) in (list, dict):
                     self.world.guards.distinct([path, record.path])
+
+
+def is_one_of_its_kind(value: Any) -> bool:
+    """Whether CPython has no second object that is equal: small numbers, empty and very short texts."""
+    if type(value) is int:
+        return -5 <= value <= 256
+    return type(value) in (str, bytes) and len(value) <= 1
 
 
 def pinned(path: Path) -> bool:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 def constant(world: World, obj: Any, path: Path) -> Any:
     world.guards.add(path, EQ, obj, world.origin())
+    world.identities.constants.setdefault(id(obj), (obj, []))[1].append(path)
     return obj
 
 
