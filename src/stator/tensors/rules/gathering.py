@@ -13,8 +13,10 @@ from stator.tensors.rules.elementwise import is_number
 from stator.tensors.rules.layout import (
     broadcast,
     channels_last,
+    has_one,
     is_known_row_major,
     is_row_major,
+    is_smaller,
     is_surely_row_major,
     suggests_channels_last,
 )
@@ -37,7 +39,7 @@ def _cat(tensors: Any, dim: int = 0) -> Fresh:
     first = joined[0]
     rank = len(first.size)
     need(all(len(meta.size) == rank and 0 not in meta.size for meta in joined))
-    need(rank < 4 or all(is_surely_row_major(meta) or is_row_major(meta) or 1 not in meta.size for meta in joined))
+    need(rank < 4 or all(is_surely_row_major(meta) or is_row_major(meta) or not has_one(meta.size) for meta in joined))
     at = _dim(dim, rank)
     rest = (*first.size[:at], *first.size[at + 1 :])
     need(all((*meta.size[:at], *meta.size[at + 1 :]) == rest for meta in joined))
@@ -77,7 +79,7 @@ def _reduced(input: Meta, dim: Any, keepdim: Any) -> tuple[int, ...]:
 def _descends(input: Meta, dims: list[int]) -> bool:
     """Whether these dimensions follow each other in memory as in a contiguous tensor."""
     strides = [input.stride[i] for i in dims]
-    return 1 not in input.size and 0 not in input.stride and all(map(operator.gt, strides, strides[1:]))
+    return not has_one(input.size) and 0 not in input.stride and all(map(is_smaller, strides[1:], strides))
 
 
 def _sum(input: Meta, dim: Any = None, keepdim: bool = False) -> Fresh:
