@@ -45,6 +45,7 @@ def env_class() -> Any:
     """The class of environments, made when the first symbol is."""
     import sympy  # heavy
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv, ValueRangesSLoc
+    from torch.utils._sympy.functions import Max
     from torch.utils._sympy.symbol import SymT, make_symbol
     from torch.utils._sympy.value_ranges import ValueRanges
 
@@ -58,6 +59,15 @@ def env_class() -> Any:
             return True
         quotient = a / b if b.is_Integer or a.has(sympy.core.function.Application) else b / a
         return bool(quotient != 1 and quotient.as_numer_denom()[1] == 1)
+
+    def _unless_empty(expr: Any) -> Any:
+        """A question about strides without regard to empty dimensions, which count as one: those are arbitrary, too."""
+        extents = [extent for extent in expr.atoms(Max) if len(extent.args) == 2 and 1 in extent.args]
+        if not extents or not expr.is_Relational or expr.rel_op not in ("==", "!="):
+            return expr
+        return expr.func(
+            *(side.xreplace({e: max(e.args, key=lambda n: n != 1) for e in extents}) for side in expr.args)
+        )
 
     Own = type("Own", (ShapeEnv,), remembering(ShapeEnv))  # an environment with answers of its own
 
@@ -80,7 +90,7 @@ def env_class() -> Any:
                     return super().evaluate_sym_node(sym_node, size_oblivious, fallback_value)
             expr = sym_node.expr
             if _is_calculated(expr):
-                known = self.symbols.unknowns.foretold(expr)
+                known = self.symbols.unknowns.foretold(_unless_empty(expr) if self.captured else expr)
                 if known is not None:
                     return known
                 if expr.is_Relational and sym_node.has_hint() and self._is_arbitrary(expr):

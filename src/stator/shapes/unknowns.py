@@ -87,6 +87,8 @@ class Unknowns(Bounding):
 
     def foretold(self, relation: Any) -> bool | None:
         """Whether a relation of expressions, or one of some, holds in any case; None if it depends, or data tells."""
+        if relation.is_Boolean and relation.args == ():
+            return bool(relation)
         if not relation.is_Relational:
             parts = {self.foretold(part) for part in relation.args if part.is_Relational}
             return True if True in parts else None
