@@ -18,6 +18,7 @@ from stator.tensors.rules.layout import (
     has_one,
     is_definite,
     is_dense,
+    is_one,
     is_row_major,
     suggests_channels_last,
 )
@@ -241,7 +242,7 @@ def _batch_norm(
     need(all(m is None or not m.requires_grad for m in (running_mean, running_var)))
     need(not training or math.prod(input.size) > input.size[1])
     last = _channels_last(input)
-    need(not last or input.size[2] != 1 or input.size[3] != 1)
+    need(not last or not all(map(is_one, input.size[2:])))
     stride = channels_last(input.size) if last else None
     return Fresh(tuple(input.size), dtype, stride, mutated=(1, 2) if training and running_mean is not None else ())
 
