@@ -7,8 +7,10 @@ import warnings
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
+import stator
 from stator.errors import BackendError, InvalidBackend, InvalidOptions
 from stator.graph import backends
 from stator.graph.backends import compile_graph, inductor_settings, lookup
@@ -268,3 +270,15 @@ def test_a_backward_pass_that_inductor_cannot_compile_runs_its_operations(monkey
     result = stator.compile(lambda x: x.sin() * 2, backend="inductor")(x)
     result.sum().backward()
     assert torch.allclose(x.grad, x.detach().cos() * 2)
+
+
+def test_results_that_lie_otherwise_than_torch_says():
+    """The kernel lays out the gradient of softplus as the gradient that it is given, fake tensors as the input."""
+
+    def program(x, weight, other):
+        return (F.softplus(x @ weight).transpose(1, 2) * other).sum()
+
+    inputs = [torch.randn(size, requires_grad=True) for size in ((2, 5, 4), (4, 6), (2, 6, 5))]
+    wanted = torch.autograd.grad(program(*inputs), inputs)
+    found = torch.autograd.grad(stator.compile(program, backend="aot_eager")(*inputs), inputs)
+    torch.testing.assert_close(found, wanted)

@@ -29,6 +29,59 @@ def test_counts_of_chunks(lengths):
     assert report.gained("frames_captured") == 2
 
 
+def windows(x, weight):
+    rows, length, width = x.shape
+    pad = -length % 4
+    q, k, v = (F.pad(x, (0, 0, 0, pad)) @ weight).view(rows, (length + pad) // 4, 4, 3, 2, 3).permute(3, 0, 1, 4, 2, 5)
+    heads = (q @ k.transpose(-1, -2)).softmax(-1) @ v
+    return heads.transpose(2, 3).reshape(rows, length + pad, width)[:, :length]
+
+
+def segments(x, weight):
+    rows, length, width = x.shape
+    parts = F.pad(x @ weight[:, :width], (0, 0, 0, -length % 4)).view(rows, -1, 4, width).permute(0, 3, 1, 2)
+    spread = parts[..., None].expand(*parts.size(), 4)
+    mask = torch.tril(torch.ones(4, 4, dtype=torch.bool), diagonal=-1)
+    sums = torch.cumsum(spread.masked_fill(~mask, 0), dim=-2)
+    return torch.einsum("bhcls,bhcs->bclh", sums.exp(), parts), torch.zeros_like(sums[..., :1]), sums * parts[..., None]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", [windows, segments])
+def test_layouts_of_counts(program, backend):
+    """How results of operations lie in memory, where only the stride of a count depends on its being one."""
+    weight = torch.randn(6, 18, requires_grad=True)
+    calls = [(torch.randn(2 + i, length, 6, requires_grad=True), weight) for i, length in enumerate((9, 7, 3, 2, 8))]
+    report = check(program, vary=calls, expect_recompiles=1, expect_graphs=None, backend=backend)
+    assert report.gained("frames_captured") == 2
+
+
+def scaled_windows(x):
+    count = -(-x.shape[1] // 4)
+    parts = F.pad(x, (0, 4 * count - x.shape[1])).view(-1, count, 4).transpose(0, 1)
+    return parts * 2, parts.reshape(count, -1)
+
+
+def looks_at_strides(x):
+    doubled, flat = scaled_windows(x)
+    return doubled.stride()[1:], flat.stride()[1:], doubled.is_contiguous()
+
+
+def writes_to_what_may_be_a_view(x):
+    doubled, flat = scaled_windows(x)
+    other = doubled.reshape(doubled.shape[0], -1)
+    other += 1
+    flat *= 2
+    return doubled.sum(), other.sum(1), flat.sum(1)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", [looks_at_strides, writes_to_what_may_be_a_view])
+def test_who_looks_sees_ones(program, backend):
+    calls = [(torch.randn(3, length),) for length in (9, 12, 3, 4, 2, 7)]
+    check(program, vary=calls, expect_recompiles=None, expect_graphs=None, backend=backend)
+
+
 def test_regrouping_asks_nothing():
     """Strides of views without a question are those that torch has, whether the size is one or not."""
     symbols, (s, b) = sizes(7, 5)

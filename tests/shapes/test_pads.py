@@ -60,6 +60,22 @@ def two_sides(x):
     return chunked(x)[:, : length - 1]
 
 
+def joined(x):
+    pad = -x.shape[1] % 4
+    if pad:
+        x = torch.cat([x, x.new_zeros(x.shape[0], pad, x.shape[2])], dim=1)
+    return chunked(x)
+
+
+def joined_with_ones(x):
+    rows, length, width = x.shape
+    pad = (4 - length % 4) % 4
+    if pad > 0:
+        more = torch.full((rows, pad, width), 2.5, dtype=x.dtype, device=x.device)
+        x = torch.cat((x, more), 1)
+    return chunked(x), x.shape[1] // 4
+
+
 class Masked(nn.Module):
     def __init__(self):
         super().__init__()
@@ -76,7 +92,9 @@ class Masked(nn.Module):
         return chunked(x) * mask[..., None], length // self.width
 
 
-@pytest.mark.parametrize("program", [compared, cut_again, remainder, at_once, two_sides, Masked])
+@pytest.mark.parametrize(
+    "program", [compared, cut_again, remainder, at_once, two_sides, joined, joined_with_ones, Masked]
+)
 @pytest.mark.parametrize("lengths", [LENGTHS, LENGTHS[2:]])
 def test_one_compilation_with_and_without_padding(program, lengths):
     calls = [(torch.randn(2 + i, length, 3),) for i, length in enumerate(lengths)]

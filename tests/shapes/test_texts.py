@@ -5,6 +5,7 @@ import torch
 
 import stator
 from stator.report.events import events
+from tests.harness import check
 from tests.shapes.test_state import compilations
 
 
@@ -143,3 +144,23 @@ def test_exceptions_know_texts_and_numbers_that_vary(f, step):
     for k in range(6):
         assert compiled(torch.ones(2), f"t{k}", 2 + k * step)[1:] == f(torch.ones(2), f"t{k}", 2 + k * step)[1:]
     assert not [event for event in events() if event.fields.get("break_id") == "internal"]
+
+
+def test_containers_of_numbers():
+    """Sizes are shown as a whole in messages."""
+
+    def program(x, step, rate):
+        shapes = f"{x.shape} {tuple(x.shape)!r} {list(x.size())} {{}} {[]}", str(x.shape) + repr((step,))
+        return x + step, shapes, format(x.shape), f"{dict(n=step, size=x.shape[:1], rates=[rate, None, 'a', (2.5,)])}"
+
+    calls = [(torch.randn(2 + i, 3 + 2 * i), 5 + i, 0.5 + i) for i in range(4)]
+    check(program, vary=calls, expect_recompiles=1, expect_graphs=None)
+
+
+def test_lists_that_hold_themselves():
+    def program(x, step):
+        own = [step]
+        own.append(own)
+        return x + step, f"{own}"
+
+    check(program, vary=[(torch.ones(2), 5), (torch.ones(2), 6)], expect_recompiles=None, expect_graphs=None)

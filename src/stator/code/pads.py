@@ -23,7 +23,10 @@ _TAKEN: dict[str, Callable[[int], int]] = {
 }
 _NAMED = ("global", "attribute", "method")
 _LAST = frozenset({"pad", "cat", "concat"})  # names of functions whose results are kept
-_OTHERS = frozenset({"size", "zeros", "new_zeros", "ones", "new_ones", "full", "new_full"})
+_MADE = frozenset(
+    {"zeros", "new_zeros", "ones", "new_ones", "full", "new_full"}
+)  # for variables that nothing else reads
+_OTHERS = _MADE | {"size"}
 _MOST = 128  # terms
 _LOADS = frozenset({"LOAD_FAST", "DELETE_FAST", "LOAD_CLOSURE"})
 
@@ -69,7 +72,7 @@ def _statement(reader: BranchReader) -> tuple[int, int]:
         term, arg = reader.next()
         if term == "store" and len(names) == 1 and last is not None:
             unit, kind, name = last
-            if kind == "operator" or (kind == "call" and name in _LAST):
+            if kind == "operator" or (kind == "call" and name in _LAST | _MADE):
                 return unit, arg
         if term == "names":
             continue

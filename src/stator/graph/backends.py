@@ -41,7 +41,7 @@ def aot_eager(graph: fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
     from torch._functorch import aot_autograd  # heavy
 
     def boxed(traced: fx.GraphModule, _: Sequence[Any]) -> Any:
-        return aot_autograd.make_boxed_func(traced.forward)
+        return aot_autograd.make_boxed_func(_regrouping(traced).forward)
 
     compiled: Compiled = aot_autograd.aot_module_simplified(
         graph, inputs, fw_compiler=boxed, keep_inference_input_mutations=True
@@ -88,7 +88,17 @@ def _forward_or_backward(graph: fx.GraphModule, inputs: Sequence[Any], **options
         return compile_fx.compile_fx_inner(graph, inputs, **options)
     except InductorError:
         _log.debug("Inductor does not compile this backward pass", exc_info=True)
-        return aot_autograd.make_boxed_func(traced.forward)
+        return aot_autograd.make_boxed_func(_regrouping(traced).forward)
+
+
+def _regrouping(traced: fx.GraphModule) -> fx.GraphModule:
+    """A graph that writes to none of its own tensors, with copies where a view cannot be: torch's fake tensors lie
+    in memory in another way than results of some kernels do (`softplus_backward`)."""
+    for node in traced.graph.nodes:
+        if node.target is torch.ops.aten.view.default:
+            node.target = torch.ops.aten.reshape.default
+    traced.recompile()
+    return traced
 
 
 def inductor_settings(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None = None) -> dict[str, Any]:

@@ -33,6 +33,13 @@ EXAMPLES: dict[type, tuple[Any, ...]] = {
 }
 PLAIN = frozenset({str, int, float, bool, type(None)})
 TEXTS = frozenset({str, TracedText})
+DEEPEST = 8  # a list may hold itself
+BRACKETS: dict[type, tuple[str, str]] = {
+    tuple: ("(", ")"),
+    list: ("[", "]"),
+    dict: ("{", "}"),
+    torch.Size: ("torch.Size([", "])"),
+}
 
 
 def waits(value: Any) -> bool:
@@ -67,10 +74,38 @@ def is_odd(value: Any) -> bool:
     return type(value) is float and value - value != 0
 
 
+def spelt(value: Any, deep: int = 0) -> list[Any] | None:
+    """The texts that `repr` of a container with numbers in it that vary consists of; None for anything else."""
+    kind = type(value)
+    if kind in PLAIN:
+        return [repr(value)]
+    if waits(value):
+        return [TracedText("repr(", (value,), ")")]
+    if kind not in BRACKETS or deep == DEEPEST:
+        return None
+    found: list[Any] = []
+    for item in value.items() if kind is dict else value:
+        parts = [spelt(part, deep + 1) for part in (item if kind is dict else (item,))]
+        if any(part is None for part in parts):
+            return None
+        for between, part in zip((", " if found else "", ": "), parts, strict=False):
+            found += [between, *part]  # type: ignore[misc]
+    before, after = BRACKETS[kind]
+    return [before, *found, ",)" if kind is tuple and len(value) == 1 else after]
+
+
+def spelt_out(host: Any, value: Any) -> Any:
+    """That as one text; NotImplemented if nothing in it varies."""
+    parts = spelt(value) if id(value) not in host.hollow else None
+    return joined(parts) if parts is not None and TracedText in map(type, parts) else NotImplemented
+
+
 def formatted(host: Any, value: Any, conversion: int, spec: Any) -> Any:
     """What FORMAT_VALUE leaves; NotImplemented if that is a constant."""
     if type(value) is TracedTensor:
         value = number_in(host, value) if conversion == 0 else None
+    if type(spec) is str and not spec and CONVERSIONS[conversion] is not ascii and type(value) in BRACKETS:
+        return spelt_out(host, value)
     if type(spec) is not str or not waits(value):
         return NotImplemented
     convert: Any = CONVERSIONS[conversion]
@@ -122,6 +157,8 @@ def operated(function: Any, args: tuple[Any, ...]) -> Any:
 
 def text_of(function: Any) -> Any:
     def row(host: Any, f: Any, args: list[Any]) -> Any:
+        if len(args) == 1 and type(args[0]) in BRACKETS and function is not ascii:
+            return spelt_out(host, args[0])
         if len(args) != 1 or not waits(args[0]):
             return NotImplemented
         if function is str and type(args[0]) is TracedText:
@@ -172,4 +209,4 @@ STANDS_FOR[TracedText] = str
 IMPORTERS[id(str)] = enter_text
 READERS[id(TracedText)] = read_text
 WRITERS[id(TracedText)] = write_number
-FORMATTABLE = frozenset({TracedTensor, *EXAMPLES})
+FORMATTABLE = frozenset({TracedTensor, *EXAMPLES, *BRACKETS})

@@ -66,6 +66,7 @@ class GraphMaker:
         module = recorder.finish(outputs)
         if self.host.symbols is not None:
             self.host.symbols.answering = False
+            self.host.symbols.env.captured = True
         assumptions.check(self.host)
         check()
         operations = sum(node.op not in ("placeholder", "output") for node in module.graph.nodes)

@@ -134,6 +134,9 @@ def called(host: Any, f: Frame, function: Any, args: Any, kwargs: Any) -> Any:
         refuse(host)
     if f.lasti not in padding.pad.results:
         return made
+    if padding.pad.results[f.lasti] in padding.pad.fresh:
+        end(host, f)
+        return made
     old = padding.old(f)
     lengthens = _pads if function is F.pad else _joins if function in CATS else None
     if lengthens is None or not lengthens(padding, old, *args, **kwargs or {}) or not _is_like(host, old, made):

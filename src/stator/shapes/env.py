@@ -45,8 +45,29 @@ def env_class() -> Any:
     """The class of environments, made when the first symbol is."""
     import sympy  # heavy
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv, ValueRangesSLoc
+    from torch.utils._sympy.functions import Max
     from torch.utils._sympy.symbol import SymT, make_symbol
     from torch.utils._sympy.value_ranges import ValueRanges
+
+    def _is_calculated(expr: Any) -> bool:
+        """Whether a question compares sizes that were calculated."""
+        return bool((expr.is_Relational or isinstance(expr, sympy.Or)) and expr.has(sympy.core.function.Application))
+
+    def _asks_for_one(a: Any, b: Any) -> bool:
+        """Whether two numbers, or strides, are equal only if a size is 1."""
+        if 1 in (a, b):
+            return True
+        quotient = a / b if b.is_Integer or a.has(sympy.core.function.Application) else b / a
+        return bool(quotient != 1 and quotient.as_numer_denom()[1] == 1)
+
+    def _unless_empty(expr: Any) -> Any:
+        """A question about strides without regard to empty dimensions, which count as one: those are arbitrary, too."""
+        extents = [extent for extent in expr.atoms(Max) if len(extent.args) == 2 and 1 in extent.args]
+        if not extents or not expr.is_Relational or expr.rel_op not in ("==", "!="):
+            return expr
+        return expr.func(
+            *(side.xreplace({e: max(e.args, key=lambda n: n != 1) for e in extents}) for side in expr.args)
+        )
 
     Own = type("Own", (ShapeEnv,), remembering(ShapeEnv))  # an environment with answers of its own
 
@@ -59,13 +80,22 @@ def env_class() -> Any:
         origin: Callable[[], Any]
         symbols: Any  # the `Symbols` whose environment it is
         choosing = False  # torch chooses code for an operation: what it asks does not matter to the result
+        captured = False  # who asks from now on is a backend
+        laying_out = False  # it only matters to the strides of results whether a size is 1
         approximate = False  # the layout of results may be that of the example
 
         def evaluate_sym_node(self, sym_node: Any, size_oblivious: bool = False, fallback_value: Any = None) -> Any:
             if self.choosing and fallback_value is not None:
                 with self.suppress_guards():
                     return super().evaluate_sym_node(sym_node, size_oblivious, fallback_value)
-            if fallback_value is not None and self.origin() is None and self._is_general(sym_node, fallback_value):
+            expr = sym_node.expr
+            if _is_calculated(expr):
+                known = self.symbols.unknowns.foretold(_unless_empty(expr) if self.captured else expr)
+                if known is not None:
+                    return known
+                if expr.is_Relational and sym_node.has_hint() and self._is_arbitrary(expr):
+                    return bool(sym_node.hint)
+            if fallback_value is not None and self._is_general(sym_node, fallback_value):
                 return fallback_value
             return super().evaluate_sym_node(sym_node, size_oblivious, fallback_value)
 
@@ -73,13 +103,33 @@ def env_class() -> Any:
             """Whether a backend, which has code for all sizes behind this answer, is given it without a guard.
 
             That is so for sizes that were calculated: where this call has the same answer, and where one may be 1.
+            Of the operations of the program it only matters to strides whether one is 1, see `is_one` in layout.py.
             """
             expr = sym_node.expr
-            if not expr.is_Relational or not expr.has(sympy.core.function.Application):
+            parts = expr.args if isinstance(expr, (sympy.And, sympy.Or)) else (expr,)
+            if not all(part.is_Relational and _is_calculated(part) for part in parts):
                 return False
-            if 1 in expr.args and expr.rel_op in ("==", "!="):
+            agrees = sym_node.has_hint() and bool(sym_node.hint) == answer
+            if self.origin() is not None and not agrees:
+                return False
+            if all(part.rel_op in ("==", "!=") and _asks_for_one(*part.args) for part in parts):
                 return self._maybe_evaluate_static(expr) is None
-            return sym_node.has_hint() and bool(sym_node.hint) == answer
+            return agrees and self.origin() is None
+
+        def _is_arbitrary(self, expr: Any) -> bool:
+            """Whether numbers that differ in this call are compared, and that they may be equal does not matter.
+
+            A backend asks that to take a shorter way. What would matter to results was asked by the same code of torch
+            when the operation was captured, and is known. Where results are laid out, it must be due to a size of 1.
+            """
+            if self.captured:
+                arbitrary = expr.rel_op in ("==", "!=")
+            else:
+                arbitrary = self.laying_out and _asks_for_one(*expr.args)
+            if not arbitrary or self._maybe_evaluate_static(expr) is not None:
+                return False
+            left, right = (side.xreplace(self.backed_var_to_val) for side in expr.args)
+            return bool(left != right)
 
         def size_symbol(self, value: int, source: Source) -> Any:
             """What `create_symbol` makes for a size, without comparing it with one: sympy thinks long about that."""

@@ -64,11 +64,14 @@ class Unknowns(Bounding):
             return self._product(expr)
         if len(expr.args) == 2 and (expr.is_Pow or type(expr).__name__ == "PowByNatural"):
             base, exponent = expr.args
-            if exponent.is_Integer and 0 <= int(exponent) <= LARGEST_POWER and base.is_Symbol:
-                return polynomial.power(self.of(base), int(exponent))
+            number = self.of(base)
+            if exponent.is_Integer and 0 <= int(exponent) <= LARGEST_POWER and len(polynomial.terms_of(number)) < 2:
+                return polynomial.power(number, int(exponent))
         if len(expr.args) == 2 and expr.args[1].is_Integer and expr.args[1] > 0 and type(expr).__name__ in _DIVIDED:
             number, divisor = self.of(expr.args[0]), int(expr.args[1])
             return self.floor(number, divisor) if "Div" in type(expr).__name__ else self.rest(number, divisor)
+        if len(expr.args) == 2 and type(expr).__name__ in _DIVIDED and (whole := self._divided(*expr.args)) is not None:
+            return whole if "Div" in type(expr).__name__ else 0
         if len(expr.args) == 2 and type(expr).__name__ in _CHOSEN:
             first, second = map(self.of, expr.args)
             if self.known(_CHOSEN[type(expr).__name__], first, second):
@@ -76,6 +79,23 @@ class Unknowns(Bounding):
             if self.known(_CHOSEN[type(expr).__name__], second, first):
                 return second
         return self._add(expr)
+
+    def _divided(self, number: Any, divisor: Any) -> Number | None:
+        """The quotient of two expressions, if nothing is left."""
+        below = self.of(divisor)
+        return self.exact(self.of(number), below) if self.known(operator.ne, below, 0) else None
+
+    def foretold(self, relation: Any) -> bool | None:
+        """Whether a relation of expressions, or one of some, holds in any case; None if it depends, or data tells."""
+        if relation.is_Boolean and relation.args == ():
+            return bool(relation)
+        if not relation.is_Relational:
+            parts = {self.foretold(part) for part in relation.args if part.is_Relational}
+            return True if True in parts else None
+        if any(symbol not in self.env.backed_var_to_val for symbol in relation.free_symbols):
+            return None
+        left, right = (self.settled(self.of(side)) for side in relation.args)
+        return self.known(_FUNCTIONS[relation.rel_op], left, right)
 
     def floor(self, number: Number, divisor: int) -> Number:
         """The quotient by a positive number, rounded down."""
@@ -434,6 +454,15 @@ _VERDICTS: dict[Any, Any] = {
     operator.le: lambda low, high: _less(low, high, 1),
     operator.gt: lambda low, high: _not(_less(low, high, 1)),
 }
+
+_FUNCTIONS = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}  # by their signs
 
 # Comparison -> the one that is asked, and whether its answer is the opposite.
 QUESTIONS: dict[Any, tuple[Any, bool]] = {

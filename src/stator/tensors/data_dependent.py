@@ -215,13 +215,19 @@ def _one_hot(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _layout(func: Any) -> Handler:
-    """Strides of a tensor with sizes that only data tells: those of dimensions that are 0 or 1 follow other rules."""
+    """Strides of a tensor with sizes that only data tells: those of dimensions that are 0 or 1 follow other rules.
+    Whether one that was calculated is 1 may not have been asked so far (`layout.is_one`)."""
     target = target_of(func)
     assert target is not None
 
     def ask(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         sizes = args[0]._meta.size if args and type(args[0]) is TracedTensor else ()
-        unknown = [size for size in sizes if type(size) is TracedInt and size.symbols.is_unbacked(size)]
+        symbolic = [size for size in sizes if type(size) is TracedInt]
+        unknown = [size for size in symbolic if size.symbols.is_unbacked(size)]
+        if func is torch.Tensor.stride:
+            for size in symbolic:
+                if size not in unknown:
+                    size.symbols.compare(operator.eq, size, 1)
         if unknown:
             ordinary = _is_row_major(args[0]._meta, unknown[0].symbols)
             for size in unknown:

@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import (
 from stator.errors import Unsupported
 from stator.shapes.scalar import wrapped
 from stator.tensors import bindings
+from stator.tensors.arbitrary import laid_out
 from stator.tensors.fakes import WatchingMode, looking, make_fake, own_mode, storage_of
 from stator.tensors.hidden import hidden_writes
 from stator.tensors.lowering import substitute
@@ -46,14 +47,15 @@ def propagate(
     inference = torch.is_inference_mode_enabled()
     with torch._C.DisableTorchFunction(), _normal_tensors(inference):
         fakes: dict[int, FakeTensor] = {}
-        for traced in tensors:
-            if id(traced) not in fakes:
-                fakes[id(traced)] = make_fake(mode, traced._meta)
+        with laid_out(make_fake, mode.shape_env):
+            for traced in tensors:
+                if id(traced) not in fakes:
+                    fakes[id(traced)] = make_fake(mode, traced._meta)
         ordered = [fakes[id(traced)] for traced in tensors]
         before = [meta_of(fake) for fake in ordered]
         places = [(storage_of(fake), fake._version) for fake in ordered]
         mode.watch()
-        with quiet(func) as warned, mode.dispatcher(), mode:
+        with quiet(func) as warned, laid_out(func, mode.shape_env), mode.dispatcher(), mode:
             fake_args = substitute(args, lambda traced: fakes[id(traced)])
             fake_kwargs = substitute(kwargs, lambda traced: fakes[id(traced)])
             run = func if mode.shape_env is None else FORMS.get(func, func)

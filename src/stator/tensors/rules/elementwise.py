@@ -17,6 +17,7 @@ from stator.tensors.rules.layout import (
     broadcast,
     copied,
     elementwise,
+    has_one,
     is_definite,
     is_row_major,
     is_surely_row_major,
@@ -69,7 +70,7 @@ def _common(*operands: Any, dtype: torch.dtype) -> Fresh:
     if not are_in_order(shape, metas):
         need(all(map(is_definite, metas)))
         if not all(map(is_surely_row_major, metas)):  # see is_definite
-            need(1 not in shape or all(is_row_major(meta) or len(meta.size) == len(shape) for meta in metas))
+            need(not has_one(shape) or all(is_row_major(meta) or len(meta.size) == len(shape) for meta in metas))
     return Fresh(shape, dtype, elementwise(shape, metas, len(metas) < len(operands)))
 
 
@@ -149,8 +150,9 @@ def _where(condition: Any, a: Any, b: Any) -> Fresh:
 
 
 def _masked_fill(meta: Meta, mask: Meta, value: Any) -> Fresh:
+    """A contiguous copy in any case, which is filled then."""
     need(meta.dtype in FLOATS and is_meta(mask) and mask.dtype is torch.bool and is_number(value))
-    need(is_row_major(meta) and is_row_major(mask) and broadcast([meta.size, mask.size]) == tuple(meta.size))
+    need(broadcast([meta.size, mask.size]) == tuple(meta.size))
     return Fresh(tuple(meta.size), meta.dtype)
 
 

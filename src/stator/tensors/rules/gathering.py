@@ -13,10 +13,13 @@ from stator.tensors.rules.elementwise import is_number
 from stator.tensors.rules.layout import (
     broadcast,
     channels_last,
+    has_one,
     is_known_row_major,
     is_row_major,
+    is_smaller,
     is_surely_row_major,
     suggests_channels_last,
+    surely,
 )
 from stator.tensors.rules.symbolic_views import is_from_data
 from stator.tensors.rules.table import CPU, FLOATS, INTEGERS, KNOWN, Fresh, is_meta, need, register
@@ -36,8 +39,8 @@ def _cat(tensors: Any, dim: int = 0) -> Fresh:
     need(joined)
     first = joined[0]
     rank = len(first.size)
-    need(all(len(meta.size) == rank and 0 not in meta.size for meta in joined))
-    need(rank < 4 or all(is_surely_row_major(meta) or is_row_major(meta) or 1 not in meta.size for meta in joined))
+    need(all(len(meta.size) == rank and (1 < rank < 4 or 0 not in meta.size) for meta in joined))
+    need(rank < 4 or all(is_surely_row_major(meta) or is_row_major(meta) or not has_one(meta.size) for meta in joined))
     at = _dim(dim, rank)
     rest = (*first.size[:at], *first.size[at + 1 :])
     need(all((*meta.size[:at], *meta.size[at + 1 :]) == rest for meta in joined))
@@ -77,7 +80,7 @@ def _reduced(input: Meta, dim: Any, keepdim: Any) -> tuple[int, ...]:
 def _descends(input: Meta, dims: list[int]) -> bool:
     """Whether these dimensions follow each other in memory as in a contiguous tensor."""
     strides = [input.stride[i] for i in dims]
-    return 1 not in input.size and 0 not in input.stride and all(map(operator.gt, strides, strides[1:]))
+    return not has_one(input.size) and 0 not in input.stride and all(map(is_smaller, strides[1:], strides))
 
 
 def _sum(input: Meta, dim: Any = None, keepdim: bool = False) -> Fresh:
@@ -184,24 +187,41 @@ def _sizes(size: tuple[Any, ...]) -> tuple[int, ...]:
     for n in size:
         if is_from_data(n):
             n.symbols.suppose(operator.ge, n, 0)
-        else:
+        elif not surely(operator.ge, n, 0):
             need(n > 0)
     return size
 
 
+def _strides(size: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Of a new tensor that may be empty: nothing is asked."""
+    strides: list[Any] = [1] * len(size)
+    for i in range(len(size) - 1, 0, -1):
+        n = size[i]
+        least = n if surely(operator.ge, n, 1) or is_from_data(n) else n.symbols.compute(torch.sym_max, n, 1)
+        strides[i - 1] = strides[i] * least
+    return tuple(strides)
+
+
+def _made(size: tuple[Any, ...], dtype: torch.dtype, grad: bool = True) -> Fresh:
+    """An amount of padding may be zero, and is in another call."""
+    sizes = _sizes(size)
+    whole = all(surely(operator.ge, n, 1) or is_from_data(n) for n in sizes)
+    return Fresh(sizes, dtype, None if whole else _strides(sizes), grad)
+
+
 def _filled(*size: Any, dtype: Any = None, device: Any = None) -> Fresh:
-    return Fresh(_sizes(size), _known(dtype, device, torch.get_default_dtype()))
+    return _made(size, _known(dtype, device, torch.get_default_dtype()))
 
 
 def _new_filled(input: Meta, *size: Any, dtype: Any = None, device: Any = None) -> Fresh:
-    return Fresh(_sizes(size), _known(dtype, device, input.dtype), grad=False)
+    return _made(size, _known(dtype, device, input.dtype), grad=False)
 
 
 def _full(size: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> Fresh:
     need(is_number(fill_value) or type(fill_value) is TracedInt)
     kinds = {bool: torch.bool, int: torch.int64, TracedInt: torch.int64}
     default = kinds.get(type(fill_value), torch.get_default_dtype())
-    return Fresh(_sizes((size,)), _known(dtype, device, default))
+    return _made((size,), _known(dtype, device, default))
 
 
 _T = torch.Tensor

@@ -15,8 +15,10 @@ from stator.tensors.rules.layout import (
     broadcast,
     channels_last,
     copied,
+    has_one,
     is_definite,
     is_dense,
+    is_one,
     is_row_major,
     suggests_channels_last,
 )
@@ -43,7 +45,7 @@ def _matmul(a: Meta, b: Meta) -> Fresh:
     need(len(a.size) > 1 and len(b.size) > 1 and a.size[-1] == b.size[-2])
     need(len(a.size) == len(b.size) == 2 or len(a.size) > 2)
     need(len(b.size) > 2 or is_row_major(a) or len(a.size) == 2)
-    need(len(a.size) == 2 or 1 not in (a.size[-2], b.size[-1]))  # strides of one row depend on the operands'
+    need(len(a.size) == 2 or not has_one((a.size[-2], b.size[-1])))  # strides of one row depend on the operands'
     batch = broadcast([a.size[:-2], b.size[:-2]])
     need(batch is not None)
     assert batch is not None
@@ -240,7 +242,7 @@ def _batch_norm(
     need(all(m is None or not m.requires_grad for m in (running_mean, running_var)))
     need(not training or math.prod(input.size) > input.size[1])
     last = _channels_last(input)
-    need(not last or input.size[2] != 1 or input.size[3] != 1)
+    need(not last or not all(map(is_one, input.size[2:])))
     stride = channels_last(input.size) if last else None
     return Fresh(tuple(input.size), dtype, stride, mutated=(1, 2) if training and running_mean is not None else ())
 
@@ -337,7 +339,7 @@ def _attention(
         full = (batch, heads, length, key.size[2])
         need(broadcast([attn_mask.size, full]) == full and attn_mask.size[2:] == full[2:])
     if dropout_p > 0.0 or (attn_mask is not None and attn_mask.requires_grad):
-        need(length != 1 and width != 1)  # see _matmul
+        need(not has_one((length, width)))  # see _matmul
         return Fresh((batch, heads, length, width), dtype, pure=dropout_p == 0.0)
     return Fresh((batch, heads, length, width), dtype, copied(query), pure=False)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stator.shapes.scalar import TracedInt
+from stator.shapes.symbols import number_of
 from stator.tensors.meta import Meta
 
 Sizes = tuple[int, ...]
@@ -18,6 +19,50 @@ def surely(function: Any, a: Any, b: Any) -> bool:
     if type(a) is TracedInt or type(b) is TracedInt:
         return bool((a if type(a) is TracedInt else b).symbols.settled(function, a, b))
     return bool(function(a, b))
+
+
+def is_one(length: Any) -> bool:
+    """Whether a size is one, where only strides depend on it: one that was calculated and may be is taken not to be, as
+    long as it is not in this call. The strides of a dimension of one are arbitrary, those of others are the same."""
+    return not _may_be_one(length) and length == 1
+
+
+def has_one(sizes: Sequence[Any]) -> bool:
+    """Whether one of these sizes is."""
+    return any(map(is_one, sizes))
+
+
+def _may_be_one(length: Any) -> bool:
+    """Whether nothing is known or guarded about a size being one that is another one in this call."""
+    if type(length) is not TracedInt or length.symbols.settled(operator.eq, length, 1) is not None:
+        return False
+    value = length.symbols.unknowns.hint(length.number)
+    return value is not None and value > 1
+
+
+def is_smaller(a: Any, b: Any) -> bool:
+    """Whether a stride is smaller than another one; those that are the same only if a size is one are not."""
+    if type(a) is not TracedInt and type(b) is not TracedInt:
+        return bool(a < b)
+    if surely(operator.le, a, b):
+        return _times(a, b) or bool(a < b)
+    return not (surely(operator.ge, a, b) and _times(b, a)) and bool(a < b)
+
+
+def is_same(a: Any, b: Any) -> bool:
+    """Whether two strides are equal; those that are only if a size is one are not."""
+    if type(a) is not TracedInt and type(b) is not TracedInt:
+        return bool(a == b)
+    return not (_times(a, b) or _times(b, a)) and bool(a == b)
+
+
+def _times(a: Any, b: Any) -> bool:
+    """Whether a stride is another one times a size that may be one."""
+    if type(a) is int and a == 0:
+        return False
+    symbols = (a if type(a) is TracedInt else b).symbols
+    count = symbols.unknowns.exact(number_of(b), number_of(a))
+    return count is not None and _may_be_one(symbols.traced(count))
 
 
 def extent(length: Any) -> Any:
@@ -36,8 +81,9 @@ def row_major(size: Sequence[int]) -> Sizes:
 
 
 def is_row_major(meta: Meta) -> bool:
-    """Whether the strides are those of a fresh tensor, also where a size of one would allow any."""
-    return meta.stride == row_major(meta.size)
+    """Whether the strides are those of a fresh tensor, also where a size of one would allow any; no if they are only
+    if a size is one, see `is_one`."""
+    return all(map(is_same, meta.stride, row_major(meta.size)))
 
 
 def is_known_row_major(meta: Meta) -> bool:
@@ -57,9 +103,9 @@ def is_surely_row_major(meta: Meta) -> bool:
 
 def is_definite(meta: Meta) -> bool:
     """Whether no stride is arbitrary because its size is one: FakeTensor and eager disagree about some of those."""
-    if is_surely_row_major(meta) or 1 not in meta.size or is_row_major(meta):
+    if is_surely_row_major(meta) or not has_one(meta.size) or is_row_major(meta):
         return True
-    batch_of_one = 1 not in meta.size[1:] and meta.stride[0] == math.prod(meta.size)
+    batch_of_one = not has_one(meta.size[1:]) and meta.stride[0] == math.prod(meta.size)
     return batch_of_one and is_dense(meta) and not is_contiguous(meta)
 
 
@@ -79,7 +125,7 @@ def is_contiguous(meta: Meta) -> bool:
 def is_dense(meta: Meta) -> bool:
     """Whether the elements fill a stretch of memory without gaps and overlaps, in any order of dimensions."""
     step: Any = 1
-    rest = [(s, n) for n, s in zip(meta.size, meta.stride, strict=True) if n != 1]
+    rest = [(s, n) for n, s in zip(meta.size, meta.stride, strict=True) if not is_one(n)]
     while rest:  # as far as it is certain which dimension is the next
         following = next((i for i, (stride, _) in enumerate(rest) if surely(operator.eq, stride, step)), None)
         if following is None:
@@ -122,8 +168,8 @@ def broadcast(sizes: Sequence[Sequence[int]]) -> Sizes | None:
         for i, length in enumerate(size, rank - len(size)):
             if type(length) is TracedInt and (type(shape[i]) is int and shape[i] == 1):
                 shape[i] = length  # also if it is one
-            elif length is not shape[i] and length != 1:
-                if shape[i] not in (1, length):
+            elif length is not shape[i] and not is_one(length):
+                if not is_one(shape[i]) and shape[i] != length:
                     return None
                 shape[i] = length
     return tuple(shape)
@@ -165,13 +211,14 @@ def elementwise(shape: Sizes, operands: Sequence[Meta], scalars: bool = False) -
 
 def _is_whole(shape: Sizes, meta: Meta) -> bool:
     """Whether an operand that fits is repeated nowhere; sizes other than one have been found to agree."""
-    return len(meta.size) == len(shape) and all((n == 1) == (m == 1) for n, m in zip(meta.size, shape, strict=True))
+    return len(meta.size) == len(shape) and all(is_one(n) == is_one(m) for n, m in zip(meta.size, shape, strict=True))
 
 
 def _spread(shape: Sizes, meta: Meta) -> Sizes:
     """Strides of an operand over the common size: zero where it is repeated."""
     pad = len(shape) - len(meta.size)
-    own = (0 if n == 1 != shape[i] else s for i, (n, s) in enumerate(zip(meta.size, meta.stride, strict=True), pad))
+    dims = enumerate(zip(meta.size, meta.stride, strict=True), pad)
+    own = (0 if is_one(n) and not is_one(shape[i]) else s for i, (n, s) in dims)
     return (*([0] * pad), *own)
 
 
@@ -195,8 +242,10 @@ def _compare(shape: Sizes, strides: list[Sizes], a: int, b: int) -> int:
     for row in strides:
         if row[a] == 0 or row[b] == 0:
             continue
-        if row[a] != row[b]:
-            return -1 if row[a] < row[b] else 1
+        if is_smaller(row[a], row[b]):
+            return -1
+        if is_smaller(row[b], row[a]):
+            return 1
         if shape[a] > shape[b]:
             return 1
     return 0

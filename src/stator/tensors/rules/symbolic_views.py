@@ -285,7 +285,14 @@ def completed(base: Shape, sizes: Sequence[Any]) -> tuple[Number, ...]:
 
 def regrouped(base: Shape, sizes: tuple[Number, ...]) -> tuple[Number, ...] | None:
     """Strides with which the same memory has other sizes; None if it has not."""
-    return aligned(base, sizes) or _by_runs(base, sizes)
+    try:
+        return aligned(base, sizes) or _by_runs(base, sizes)
+    except Apart:
+        return None
+
+
+class Apart(Exception):
+    """One of the new dimensions goes over two old ones that do not follow each other in memory, whatever the sizes."""
 
 
 def aligned(base: Shape, sizes: tuple[Number, ...]) -> tuple[Number, ...] | None:
@@ -308,6 +315,8 @@ def aligned(base: Shape, sizes: tuple[Number, ...]) -> tuple[Number, ...] | None
                 covered = covered * left.pop()
             elif dims and surely(operator.ge, covered, count) and surely(operator.eq, dims[-1][1], count * step):
                 count = count * dims.pop()[0]
+            elif dims and surely(operator.gt, covered, count) and _are_apart(count * step, *dims[-1]):
+                raise Apart
             else:
                 return None
         end = count * step
@@ -318,6 +327,11 @@ def aligned(base: Shape, sizes: tuple[Number, ...]) -> tuple[Number, ...] | None
         if left and not goes_on and not surely(operator.ne, left[-1], 1):
             return None
     return None if left or not strides else tuple(reversed(strides))
+
+
+def _are_apart(end: Number, count: Number, step: Number) -> bool:
+    """Whether a dimension of several elements does not begin where the one behind it ends."""
+    return surely(operator.gt, count, 1) and surely(operator.ne, step, end)
 
 
 def is_one(size: Number) -> bool:

@@ -147,8 +147,10 @@ def agree(func: Any, plan: Plan, asked: Plan, symbols: Symbols | None = None) ->
 _INEXACT_WITH_SYMBOLS: set[Any] = {torch.nn.functional.dropout}
 
 # FakeTensor lays out some results of these in another way than eager: where channels lie next to each other, or
-# strides are arbitrary because a size is one.
+# strides are arbitrary because a size is one; or as the operands lie.
 INEXACT: set[Any] = {
+    torch.Tensor.masked_fill,
+    torch.masked_fill,
     torch.nn.functional.batch_norm,
     torch.nn.functional.group_norm,
     torch.nn.functional.interpolate,
