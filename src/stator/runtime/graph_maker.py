@@ -26,6 +26,7 @@ from stator.runtime.assemble import Assembly
 from stator.runtime.continuation import origin_of_location
 from stator.runtime.tensor_host import TensorHost
 from stator.tensors.bindings import are_untold
+from stator.tensors.examples import lying_apart
 from stator.tensors.failing import may_run_twice as has_no_effect
 from stator.tensors.modes import ENTER, SETTERS
 from stator.tensors.spent import settle
@@ -78,9 +79,13 @@ class GraphMaker:
         dressed = [type(one) not in PLAIN and isinstance(one, torch.Tensor) for one in tensors]  # of subclasses
         with recorder.paused():
             tensors = [plain_copy(one) if yes else one for one, yes in zip(tensors, dressed, strict=True)]
+        written = [recorder.inputs.index(name) for name in recorder.mutated]
         mode = None
         if self.host.symbols is not None and backend != "eager":
             mode, tensors = recorder.examples()
+        elif written and backend != "eager":
+            with recorder.paused():
+                tensors = lying_apart(tensors, written)
         wanted = [i for i, one in enumerate(outputs) if type(one) is TracedTensor and one._meta.requires_grad]
         if backend not in IN_ORDER and are_untold(outputs[i]._meta for i in wanted):
             raise BackendError(backend_name(backend), ValueError("a gradient whose size is calculated from data"))
@@ -95,7 +100,6 @@ class GraphMaker:
             function = undefining(function, led)
         if twice is not None:
             function = differentiable(function, twice)
-        written = [recorder.inputs.index(name) for name in recorder.mutated]
         if written and backend != "eager":
             function = guarded(function, eager_callable(module), written)
         if written and backend not in IN_ORDER and recorder.repeatable:
