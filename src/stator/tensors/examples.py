@@ -1,4 +1,4 @@
-"""What a backend is given in place of the graph inputs where there are symbols, or memory that is written to is shared."""
+"""What a backend is given in place of the graph inputs where there are symbols, or shared memory is written to."""
 
 from __future__ import annotations
 
