@@ -13,6 +13,7 @@ from stator.graph.filled import fill, unless_empty
 from stator.graph.index_ranges import looking_first
 from stator.graph.module import eager_callable, operation_names
 from stator.graph.overlap import guarded
+from stator.graph.overwritten import is_needed
 from stator.graph.prologue import assertions_of, checked, checks_of, undone, written_before_checks
 from stator.graph.restore import keeping_grad_mode
 from stator.graph.sharing import SharedGraph, key_of
@@ -61,7 +62,7 @@ class GraphMaker:
 
         `stops`: at a break. `check` is called once it is known what the graph does.
         """
-        recorder, backend = self.host.recorder, self.backend
+        recorder = self.host.recorder
         outputs = list(assembly.outputs.values())
         assembly.spent = settle(recorder, outputs)
         module = recorder.finish(outputs)
@@ -69,6 +70,9 @@ class GraphMaker:
             self.host.symbols.answering = False
         assumptions.check(self.host)
         check()
+        if self.overwrites(module):
+            self.backend = "eager"
+        backend = self.backend
         operations = sum(node.op not in ("placeholder", "output") for node in module.graph.nodes)
         if not operations and not outputs:
             return None, []
@@ -110,6 +114,13 @@ class GraphMaker:
         if any(dressed):
             function = without_functions(function, [] if backend == "eager" else dressed)
         return function, loads
+
+    def overwrites(self, module: Any) -> bool:
+        """Whether what is written over is lost to the backward pass of compiled code."""
+        recorder = self.host.recorder
+        if self.backend != "inductor" or not recorder.mutated or not recorder.has_grad_inputs():
+            return False
+        return is_needed(module.graph, recorder._inputs.writers(), recorder.meta_of_input, recorder.state.start.grad)
 
     def may_run_twice(self) -> bool:
         """Whether the recorded operations give the same once more, when backward runs."""
