@@ -20,6 +20,7 @@ from stator.graph import formulas, inference, module, unused
 from stator.graph.cache_tag import tagged
 from stator.graph.devices import is_on_cpu
 from stator.graph.heard import told_afterwards
+from stator.graph.refusing import refusing
 from stator.graph.tracing import compiling, without_onednn
 from stator.graph.twofold import unify
 from stator.report import events
@@ -61,10 +62,12 @@ def inductor(
     from torch._inductor import compile_fx  # heavy
 
     patches = inductor_settings(mode, options, dynamic)
+    formulas.install()
+    block: Any = nullcontext()
     if is_on_cpu(graph, inputs):
         patches = {"fallback_random": True, **patches}  # eager's numbers; those of Inductor take longer there, too
-    formulas.install()
-    with tagged():
+        block = refusing()
+    with tagged(), block:
         compiled: Compiled = compile_fx.compile_fx(
             graph, inputs, inner_compile=_forward_or_backward, config_patches=patches
         )

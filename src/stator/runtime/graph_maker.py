@@ -13,6 +13,7 @@ from stator.graph.filled import fill, unless_empty
 from stator.graph.index_ranges import looking_first
 from stator.graph.module import eager_callable, operation_names
 from stator.graph.overlap import guarded
+from stator.graph.overwritten import is_needed
 from stator.graph.prologue import assertions_of, checked, checks_of, undone, written_before_checks
 from stator.graph.restore import keeping_grad_mode
 from stator.graph.sharing import SharedGraph, key_of
@@ -26,6 +27,7 @@ from stator.runtime.assemble import Assembly
 from stator.runtime.continuation import origin_of_location
 from stator.runtime.tensor_host import TensorHost
 from stator.tensors.bindings import are_untold
+from stator.tensors.examples import lying_apart
 from stator.tensors.failing import may_run_twice as has_no_effect
 from stator.tensors.modes import ENTER, SETTERS
 from stator.tensors.spent import settle
@@ -60,7 +62,7 @@ class GraphMaker:
 
         `stops`: at a break. `check` is called once it is known what the graph does.
         """
-        recorder, backend = self.host.recorder, self.backend
+        recorder = self.host.recorder
         outputs = list(assembly.outputs.values())
         assembly.spent = settle(recorder, outputs)
         module = recorder.finish(outputs)
@@ -69,6 +71,9 @@ class GraphMaker:
             self.host.symbols.env.captured = True
         assumptions.check(self.host)
         check()
+        if self.overwrites(module):
+            self.backend = "eager"
+        backend = self.backend
         operations = sum(node.op not in ("placeholder", "output") for node in module.graph.nodes)
         if not operations and not outputs:
             return None, []
@@ -79,9 +84,13 @@ class GraphMaker:
         dressed = [type(one) not in PLAIN and isinstance(one, torch.Tensor) for one in tensors]  # of subclasses
         with recorder.paused():
             tensors = [plain_copy(one) if yes else one for one, yes in zip(tensors, dressed, strict=True)]
+        written = [recorder.inputs.index(name) for name in recorder.mutated]
         mode = None
         if self.host.symbols is not None and backend != "eager":
             mode, tensors = recorder.examples()
+        elif written and backend != "eager":
+            with recorder.paused():
+                tensors = lying_apart(tensors, written)
         wanted = [i for i, one in enumerate(outputs) if type(one) is TracedTensor and one._meta.requires_grad]
         is_ours = isinstance(backend, str) and backend in BACKENDS
         if not is_ours and are_untold(outputs[i]._meta for i in wanted):
@@ -97,7 +106,6 @@ class GraphMaker:
             function = undefining(function, led)
         if twice is not None:
             function = differentiable(function, twice)
-        written = [recorder.inputs.index(name) for name in recorder.mutated]
         if written and backend != "eager":
             function = guarded(function, eager_callable(module), written)
         if written and backend not in IN_ORDER and recorder.repeatable:
@@ -108,6 +116,13 @@ class GraphMaker:
         if any(dressed):
             function = without_functions(function, [] if backend == "eager" else dressed)
         return function, loads
+
+    def overwrites(self, module: Any) -> bool:
+        """Whether what is written over is lost to the backward pass of compiled code."""
+        recorder = self.host.recorder
+        if self.backend != "inductor" or not recorder.mutated or not recorder.has_grad_inputs():
+            return False
+        return is_needed(module.graph, recorder._inputs.writers(), recorder.meta_of_input, recorder.state.start.grad)
 
     def may_run_twice(self) -> bool:
         """Whether the recorded operations give the same once more, when backward runs."""
