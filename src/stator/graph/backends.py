@@ -16,7 +16,7 @@ import torch
 from torch import fx
 
 from stator.errors import BackendError, InvalidBackend, InvalidOptions
-from stator.graph import formulas, inference, module
+from stator.graph import formulas, inference, module, result_strides
 from stator.graph.cache_tag import tagged
 from stator.graph.devices import is_on_cpu
 from stator.graph.heard import told_afterwards
@@ -66,6 +66,7 @@ def inductor(
     if is_on_cpu(graph, inputs):
         patches = {"fallback_random": True, **patches}  # eager's numbers; those of Inductor take longer there, too
     formulas.install()
+    result_strides.install()
     with tagged():
         compiled: Compiled = compile_fx.compile_fx(
             graph, inputs, inner_compile=_forward_or_backward, config_patches=patches
