@@ -228,3 +228,20 @@ def test_rows_of_two_tensors_side_by_side():
     calls = [(torch.ones(3), torch.rand(n), torch.rand(n)) for n in (2, 3, 4, 5, 6)]
     report = check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)
     assert report.gained("frames_captured", first=4) == 0, report.counts
+
+
+def test_as_many_rounds_as_data_says():
+    """The range behind the break is another one on each call: from the second one on CPython goes round."""
+
+    def program(x, n):
+        for i in range(n.item()):
+            x = x * 1.5 + i
+        return x
+
+    compiled = stator.compile(program, backend="eager")
+    captured = []
+    for n in (3, 2, 5, 4, 7, 1, 9, 6):
+        x = torch.arange(3.0)
+        assert torch.equal(compiled(x, torch.tensor(n)), program(x, torch.tensor(n)))
+        captured.append(stator.stats()["frames_captured"])
+    assert captured[2] == captured[-1]

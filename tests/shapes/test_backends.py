@@ -229,3 +229,38 @@ def test_inputs_that_share_memory_have_sizes_that_vary():
             assert torch.equal(compiled(x, *mine), fn(x, *theirs))
             assert torch.equal(mine[0], theirs[0])
         assert stator.stats()["graphs"] == 2
+
+
+def test_results_of_inductor_have_strides_of_eager():
+    """Also where these are sizes from data: what was made contiguous is so."""
+
+    def program(x, mask):
+        kept = x[mask]
+        return kept.t().contiguous().tanh(), (kept @ kept.t()).t() * 2, kept.t() + 1
+
+    compiled = stator.compile(program, backend="inductor", fullgraph=True)
+    for n in (3, 5):
+        x, mask = torch.randn(8, 4), torch.arange(8) < n
+        for mine, theirs in zip(compiled(x, mask), program(x, mask), strict=True):
+            torch.testing.assert_close(mine, theirs)
+            assert mine.stride() == theirs.stride()
+
+
+def test_sizes_given_as_numbers_are_those_of_the_tensors():
+    """A size marked as any that the graph takes as a number, too: Inductor must not see two symbols."""
+    seen = []
+
+    def backend(graph, inputs):
+        numbers = [one.node._expr for one in inputs if isinstance(one, torch.SymInt)]
+        sizes = [one.shape[0].node.expr for one in inputs if isinstance(one, torch.Tensor)]
+        seen.append((numbers, sizes))
+        return graph.forward
+
+    def program(x):
+        return x.view(x.shape[0], 2, 2) + x.shape[0]
+
+    x = torch.ones(3, 4)
+    stator.mark_unbacked(x, 0)
+    assert torch.equal(stator.compile(program, backend=backend)(x), program(x))
+    ((numbers, sizes),) = seen
+    assert numbers == sizes

@@ -16,7 +16,7 @@ import torch
 from torch import fx
 
 from stator.errors import BackendError, InvalidBackend, InvalidOptions
-from stator.graph import formulas, inference, module, unused
+from stator.graph import formulas, inference, module, result_strides, unused
 from stator.graph.cache_tag import tagged
 from stator.graph.devices import is_on_cpu
 from stator.graph.heard import told_afterwards
@@ -63,6 +63,7 @@ def inductor(
 
     patches = inductor_settings(mode, options, dynamic)
     formulas.install()
+    result_strides.install()
     block: Any = nullcontext()
     if is_on_cpu(graph, inputs):
         patches = {"fallback_random": True, **patches}  # eager's numbers; those of Inductor take longer there, too

@@ -14,15 +14,22 @@ import torch
 Place = tuple[int, int]  # which input, which dimension
 
 
-def fill(symbols: Any, examples: Sequence[Any]) -> list[Place]:
-    """Puts stand-ins in the place of sizes of inputs, from now on; gives where those are that may be zero."""
+def fill(symbols: Any, examples: list[Any]) -> list[Place]:
+    """Puts stand-ins in the place of sizes of inputs, from now on; gives where those are that may be zero.
+
+    Such a size may be an input itself: Inductor takes its symbol as it was made, and must not find two for one size.
+    """
     places: dict[Any, Place] = {}
     for number, example in enumerate(examples if symbols.sizes else ()):
         for dim, size in enumerate(example.shape if isinstance(example, torch.Tensor) else ()):
             if isinstance(size, torch.SymInt) and (symbol := size.node.expr) in symbols.sizes:
                 places.setdefault(symbol, (number, dim))
     for symbol in places:
-        symbols.stand_ins[symbols.env.positive(symbol)] = symbol
+        stand_in = symbols.env.positive(symbol)
+        symbols.stand_ins[stand_in] = symbol
+        for number, example in enumerate(examples):
+            if isinstance(example, torch.SymInt) and example.node._expr == symbol:
+                examples[number] = symbols.symint(stand_in)
     return [place for symbol, place in places.items() if symbols.env.var_to_range[symbol].lower < 1]
 
 

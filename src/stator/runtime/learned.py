@@ -224,7 +224,7 @@ def _numbers(before: Any, value: Any) -> Iterable[tuple[str, int]]:
         yield _NUMBERS[kind], 0
 
 
-_NUMBERS: dict[type, str] = {int: "int", float: "float", tuple: "contents", str: "str"}
+_NUMBERS: dict[type, str] = {int: "int", float: "float", tuple: "contents", str: "str", range: "rounds"}
 _INSTEAD: dict[type, tuple[type, ...]] = dict.fromkeys((int, float), (int, float, bool, type(None)))
 
 
@@ -237,7 +237,7 @@ def may_teach(check: Check, key: Any) -> bool:
 GROWING = frozenset({list, dict, set, deque, defaultdict})  # that may be hollow
 
 
-_TELLING = frozenset({int, float, bool, type(None), tuple, str})
+_TELLING = frozenset({int, float, bool, type(None), tuple, str, range})
 
 
 def _identities(before: Any, value: Any) -> Iterable[tuple[str, int]]:

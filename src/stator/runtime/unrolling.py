@@ -212,7 +212,9 @@ def places_of(host: Any, f: Frame, value: Any) -> Places:
 
 
 def has_varied(host: Any, value: Any) -> bool:
-    """Whether it is a container from outside that was longer or shorter before."""
+    """Whether it is a container from outside that was longer or shorter before, or another range than it was."""
+    if type(value) is range:
+        return id(value) in host.varied_ranges
     record = host.records.get(id(value)) if type(value) in GROWING else None
     return record is not None and (record.path.part("length", len), "int", 0) in host.varying
 

@@ -50,6 +50,13 @@ def enter_text(world: World, obj: str, path: Path) -> str:
     return cast(str, constant(world, obj, path))
 
 
+def enter_range(world: World, obj: range, path: Path) -> Any:
+    """By its value; a loop over one that was another one before is noticed."""
+    if (path, "rounds", 0) in world.varying:
+        world.varied_ranges[id(obj)] = obj
+    return constant(world, obj, path)
+
+
 def singleton(world: World, obj: Any, path: Path) -> Any:
     world.guards.add(path, IS, obj, world.origin())
     return obj
@@ -545,7 +552,7 @@ IMPORTERS: dict[int, Importer] = by_identity(
         float: enter_unequal,
         complex: enter_unequal,
         str: enter_text,
-        range: constant,
+        range: enter_range,
         **ITERATOR_ROWS,
         tuple: enter_tuple,
         list: enter_list,

@@ -75,6 +75,7 @@ class World:
         self.beneath: dict[int, tuple[Any, Path, Any]] = {}  # what hollow iterators go over: (object, path, which)
         self.streams: dict[int, Any] = {}  # outside files: native code that gets one may read it
         self.varying: Container[Any] = frozenset()  # what a session has learned of values that differ
+        self.varied_ranges: dict[int, range] = {}  # by identity: those from outside that were others before
         self.light_paths: Container[Path] = frozenset()  # containers to be hollow although they are small
         self.waiting: Container[Path] = frozenset()  # arguments that changed: they enter where they are looked at
         self.whole_paths: Container[Path] = frozenset()  # containers and iterators that must not be hollow
