@@ -24,7 +24,7 @@ def install() -> None:
     def free_unbacked_symbols(numbers: Any) -> Any:
         return set() if _are_strides(numbers) else asked(numbers)
 
-    graph.free_unbacked_symbols = free_unbacked_symbols  # type: ignore[attr-defined]
+    graph.free_unbacked_symbols = free_unbacked_symbols
 
 
 def _are_strides(numbers: Any) -> bool:
