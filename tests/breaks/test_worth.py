@@ -117,6 +117,27 @@ def test_nor_are_a_few_kernels_that_only_decide(work: Any) -> None:
     assert made <= 3 and not any(graph.ops[-1].endswith("item") for graph in told.graphs)
 
 
+def test_nor_are_views_around_a_search_or_a_decision() -> None:
+    def program(x: Any) -> Any:
+        rows = x[:, None].unbind()
+        if rows[0].sum() > 1:
+            return rows[1] * 2 + x
+        return rows[1].sin() + 1
+
+    assert graphs(lambda: program, CALLS[:1])[0] == 1
+
+    def walk(x: Any) -> Any:
+        near, seen, waiting = x[:, None] * x > 1, [0], [1]
+        while waiting:
+            at = waiting.pop()
+            if at not in seen:
+                seen.append(at)
+                waiting.extend(near[at].nonzero().flatten().tolist())
+        return seen
+
+    assert graphs(lambda: walk, CALLS[:4])[0] <= 3
+
+
 def test_two_kernels_are() -> None:
     def program(x: Any) -> Any:
         y = x.sin() + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Container
 from typing import Any
 
 import torch
@@ -30,12 +31,9 @@ SEARCHES = frozenset({"nonzero", "argwhere", "unique", "unique_consecutive", "ma
 
 
 def only_searches(graph: fx.GraphModule) -> bool:
-    """Whether one such operation on inputs is all there is, and what comes of it."""
-    operations = [node for node in graph.graph.nodes if node.op not in ("placeholder", "output")]
-    found = [node for node in operations if node.target is not operator.getitem]
-    if len(found) != 1:
-        return False
-    return _called(found[0]) in SEARCHES
+    """Whether one such operation is all there is, and views of what it takes and gives."""
+    found = kernels(graph)
+    return len(found) == 1 and _called(found[0]) in SEARCHES
 
 
 # Operations that only look at memory, and those that are one kernel of torch's: alone, there is nothing to fuse.
@@ -70,7 +68,8 @@ def kernels(graph: fx.GraphModule) -> list[fx.Node]:
         leads = _called(node) in CONVERSIONS and node.users and reads.issuperset(node.users)
         if leads or _is_number(node) or _called(node) == "assert_holds":
             reads.add(node)
-    return [node for node in graph.graph.nodes if node not in numbers and node not in reads and not _is_free(node)]
+    free = numbers | reads
+    return [node for node in graph.graph.nodes if node not in free and not _is_free(node, numbers)]
 
 
 # What a branch asks; made of a few other kernels, the time is in the branch.
@@ -82,9 +81,9 @@ FEW = 2
 
 
 def only_decides(graph: fx.GraphModule) -> bool:
-    """Whether conditions and numbers made of a few other kernels are all that comes out."""
+    """Whether conditions and numbers made of a few other kernels, and views, are all that comes out."""
     results = next(node for node in reversed(graph.graph.nodes) if node.op == "output").all_input_nodes
-    if not all(_is_number(node) or _called(node) in DECISIONS for node in results):
+    if not all(_called(node) in DECISIONS or _is_free(node) for node in results):
         return False
     found = [node for node in kernels(graph) if _called(node) not in DECISIONS]
     return len(found) <= FEW and all(map(_is_plain_kernel, found))
@@ -105,22 +104,22 @@ def _is_plain_kernel(node: fx.Node) -> bool:
 
 def _is_symbol(node: fx.Node) -> bool:
     """An int that the graph is given, or that data tells."""
-    return node.target == "item" or (
-        node.op == "placeholder" and type(getattr(node.meta, "value", None)) is torch.SymInt
-    )
+    if node.op == "placeholder":
+        return type(getattr(node.meta, "value", None)) is torch.SymInt
+    return node.target in ("item", torch.ops.aten.sym_size.int)
 
 
 def _is_operator(target: Any) -> bool:
     return getattr(target, "__module__", "") == operator.add.__module__
 
 
-def _is_free(node: fx.Node) -> bool:
+def _is_free(node: fx.Node, numbers: Container[Any] = ()) -> bool:
     """Whether a node starts no kernel, or only brings a number to Python."""
     if node.op in ("placeholder", "output") or _is_number(node) or _is_python(node.target):
         return True
     if node.target is operator.getitem:
         index = node.args[1] if isinstance(node.args[1], tuple) else (node.args[1],)
-        return all(type(one) in _PLACES for one in index)
+        return all(type(one) in _PLACES or one in numbers for one in index)
     return node.target in _HANDLING or _called(node) in VIEWS
 
 
