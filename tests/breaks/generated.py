@@ -14,7 +14,9 @@ import ast
 import collections
 import contextlib
 import copy
+import decimal
 import enum
+import fractions
 import functools
 import io
 import random
@@ -39,7 +41,21 @@ FILES = ("<prelude>", "<program>")
 SHARED = ("COUNT", "LOG", "TABLE", "SPACE", "PART", *changing.SHARED, *language.SHARED, *views.SHARED, *library.SHARED)
 ROWS = (2, 3, 5, 3)  # of `w`, in each call
 TEXTS = ("ab", "a", "xyz7", "12")
-CONSTANTS = (type(None), bool, int, float, str, bytes, slice, range, enum.Enum, np.generic, type)
+CONSTANTS = (
+    type(None),
+    bool,
+    int,
+    float,
+    str,
+    bytes,
+    slice,
+    range,
+    enum.Enum,
+    np.generic,
+    type,
+    decimal.Decimal,
+    fractions.Fraction,
+)
 
 
 def constant(value: Any) -> bool:

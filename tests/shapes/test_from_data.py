@@ -265,3 +265,15 @@ def test_assertions_stand_where_their_numbers_are_made():
     calls = [(torch.tensor(scores), torch.arange(3)) for scores in ([1.0, 3, 2], [4.0, 3, 2], [1.0, 3, 5])]
     check(program, vary=calls, backend=backend, expect_graphs=1, expect_breaks=0)
     assert max(i for i, name in enumerate(graphs[0]) if name == "assert") < graphs[0].index("select")
+
+
+def test_long_sums_are_results():
+    """More terms than Python's parser takes parentheses in one another."""
+
+    def program(t):
+        total = 0
+        for i in range(250):
+            total = total + t[i].item()
+        return total
+
+    check(program, vary=[(torch.arange(250),), (torch.arange(250) % 5,)], expect_graphs=1, expect_breaks=0)

@@ -109,6 +109,17 @@ _SIGNS = {
 }  # fmt: skip
 
 
+class Joined(str):
+    """The text of a sum or product, in parentheses, which may go on with the same sign."""
+
+    sign: str
+
+    def __new__(cls, text: str, sign: str) -> Joined:
+        made = super().__new__(cls, text)
+        made.sign = sign
+        return made
+
+
 class Text:
     """Python source; `name(symbol)` names a symbol."""
 
@@ -122,6 +133,9 @@ class Text:
         return self.name(symbol)
 
     def apply(self, name: str, args: list[Any]) -> str:
+        if name in ("ADD", "MUL"):  # a long sum has one pair of parentheses: Python's parser takes 200 in one another
+            left = args[0][1:-1] if type(args[0]) is Joined and args[0].sign == _SIGNS[name] else args[0]
+            return Joined(f"({left} {_SIGNS[name]} {args[1]})", _SIGNS[name])
         if name in _SIGNS:
             return f"({args[0]} {_SIGNS[name]} {args[1]})"
         return f"(not {args[0]})" if name == "NOT" else f"{name.lower()}({args[0]}, {args[1]})"
