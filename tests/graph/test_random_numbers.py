@@ -69,10 +69,33 @@ def next_to_a_gradient(x: torch.Tensor) -> Any:
     return x * F.dropout(x, 0.5)
 
 
-@pytest.mark.parametrize("program", [unused, read_before_a_break, written_over, next_to_a_gradient])
+def written_to(x: torch.Tensor) -> Any:
+    torch.rand(3).add_(1)
+    torch.rand(3)[0].mul_(2)
+    return x + torch.rand(4)
+
+
+@pytest.mark.parametrize("program", [unused, read_before_a_break, written_over, written_to, next_to_a_gradient])
 def test_numbers_that_nobody_looks_at_are_drawn(program: Any) -> None:
     x = torch.ones(3, 4, requires_grad=True)
     check(program, x, backend="aot_eager", backward=True, fullgraph=False, expect_graphs=None, expect_breaks=None)
+
+
+def test_numbers_that_somebody_looks_at_are_no_outputs() -> None:
+    def program(x: torch.Tensor, noise: torch.Tensor) -> Any:
+        y = F.dropout(x * 2, 0.5, inplace=True) + torch.empty(4).normal_()
+        noise.uniform_()
+        x.add_(1)
+        return y.relu()
+
+    outputs = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        outputs.extend(graph.graph.output_node().args[0])
+        return graph.forward
+
+    stator.compile(program, backend=backend)(torch.ones(3, 4), torch.ones(4))
+    assert len(outputs) == 1
 
 
 def test_backward_passes_draw_nothing() -> None:

@@ -12,13 +12,14 @@ from typing import Any
 
 from torch import fx
 
-from stator.tensors.failing import may_draw
-from stator.tensors.plan import Group, New, Same
+from stator.tensors.failing import may_draw, may_fail
+from stator.tensors.nodes import NodeMeta
+from stator.tensors.plan import Group, New
 
 
 def with_results(module: fx.GraphModule) -> tuple[fx.GraphModule, int | None]:
     """The graph with such results behind its outputs, and how many outputs it had; or the graph itself."""
-    unused = [node for node in module.graph.nodes if node.op.startswith("call") and _is_wanted(node)]
+    unused = _unused(module.graph)
     if not unused:
         return module, None
     graph = fx.Graph()
@@ -29,12 +30,37 @@ def with_results(module: fx.GraphModule) -> tuple[fx.GraphModule, int | None]:
     return fx.GraphModule(module, graph), len(outputs)
 
 
-def _is_wanted(node: fx.Node) -> bool:
-    """Also numbers that are drawn into a tensor: something else may be written over them before anybody looks."""
-    value = getattr(node.meta, "value", None)
-    if type(value) is Same:
-        return may_draw(node)
-    return not node.users and _path(value) is not None
+def _unused(graph: fx.Graph) -> list[fx.Node]:
+    """In the order of the graph."""
+    found = []
+    read = {node for node in graph.nodes if node.op == "placeholder"}  # memory that somebody looks at later
+    live: set[fx.Node] = set()
+    for node in reversed(graph.nodes):
+        meta = node.meta if type(node.meta) is NodeMeta else EFFECT
+        if node.op.startswith("call"):
+            used = not live.isdisjoint(node.users) or (meta.writes and _home(node) in read)
+            wanted = may_draw(node) if meta.writes else not meta.pure or (not node.users and may_fail(node))
+            if wanted and not used and _path(meta.value) is not None:
+                found.append(node)
+            elif not used and (node.users or not meta.pure):
+                continue
+        live.add(node)
+        read.update(map(_home, node.all_input_nodes))
+    return found[::-1]
+
+
+EFFECT = NodeMeta()  # of nodes that are there for another reason
+
+
+def _home(node: fx.Node) -> fx.Node:
+    """The node that made the memory of a result, or of what a node writes to."""
+    while type(node.meta) is NodeMeta:
+        value, tensors = node.meta.value, node.all_input_nodes
+        index = 0 if node.meta.writes else value.alias if type(value) is New else None
+        if index is None or index >= len(tensors):
+            break
+        node = tensors[index]
+    return node
 
 
 def _path(value: Any) -> tuple[int, ...] | None:

@@ -71,6 +71,7 @@ def apply(
     node.meta.warns = plan.warns
     if not plan.pure:
         recorder.kept.add(node)
+        node.meta.pure, node.meta.writes = False, bool(plan.mutated)
         for index in plan.mutated:
             tensors[index]._storage.mutated = True
             tensors[index]._storage.writes.append(node)

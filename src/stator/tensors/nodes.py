@@ -22,16 +22,20 @@ _set = torch._C._NodeBase.__setattr__  # Node's own one is there to follow chang
 class NodeMeta(dict[str, Any]):
     """`node.meta` with two entries made on demand: `stack_trace` and `example_value`."""
 
-    __slots__ = ("location", "value", "warns")
+    __slots__ = ("location", "pure", "value", "warns", "writes")
 
     location: Any  # what the recorder's location callback gave
     value: Any  # description of the node's result, as in a plan
     warns: bool  # its warnings must name the line of the program
+    pure: bool  # may be dropped when nobody uses the result
+    writes: bool  # to memory that was there before
 
     def __init__(self, location: Any = None, value: Any = None, warns: bool = False) -> None:
         self.location = location
         self.value = value
         self.warns = warns
+        self.pure = True
+        self.writes = False
 
     def __missing__(self, key: str) -> Any:
         rule = _ON_DEMAND.get(key)
@@ -58,6 +62,7 @@ class NodeMeta(dict[str, Any]):
 
     def copy(self) -> NodeMeta:
         twin = NodeMeta(self.location, self.value, self.warns)
+        twin.pure, twin.writes = self.pure, self.writes
         twin.update(self)
         return twin
 
