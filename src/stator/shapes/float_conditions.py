@@ -21,7 +21,7 @@ _BINARY = {
 }
 EXTREMES = {max: "MAX", min: "MIN"}
 _FUNCTIONS: dict[Any, tuple[str, int]] = {
-    getattr(math, name[2:]): (f"CALL{name[0]}", number) for name, number in RELATION_OPS.items() if " " in name
+    getattr(math, name[2:]): (f"CALL{name[0]}", number) for name, number in RELATION_OPS.items() if name[1:2] == " "
 }
 _FUNCTIONS[abs] = _FUNCTIONS[math.fabs]
 _FUNCTIONS[operator.pow] = _FUNCTIONS[math.pow]
@@ -47,7 +47,7 @@ class Condition:
         if type(value) in (int, float, bool):
             return self._constant(value)
         if hasattr(value, "symbols"):  # a symbolic int
-            return self._load(_int_operand(value))
+            return self._load(int_operand(value))
         if value.function is None:
             if type(value.args[0]) is not Path:
                 raise NoCondition
@@ -118,7 +118,7 @@ class Condition:
         return Relation(tuple(self.operands), tuple(self.code), text, real=True)
 
 
-def _int_operand(value: Any) -> Operand:
+def int_operand(value: Any) -> Operand:
     """Where a symbolic int lies, or how it is calculated."""
     sources, expr = value.symbols.sources, value.expr
     if not expr.free_symbols or not expr.free_symbols <= sources.keys():

@@ -6,6 +6,7 @@ with Python's own operations before the graph runs. Where a torch call takes it,
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from stator.errors import unsupported
 from stator.guards.check import EQ
 from stator.guards.path import Path
 from stator.guards.relation import SIDE, Operand, Relation
-from stator.shapes import ratios, roundings
+from stator.shapes import int_functions, ratios, roundings
 from stator.shapes.calculations import CONDITION, FLOAT, Kind, literal, source_of
 from stator.shapes.expressions import NoForm, Text, fold
 from stator.shapes.float_conditions import COMPARISONS, Condition, NoCondition
@@ -84,6 +85,12 @@ class Floats:
     def calculated(self, function: Any, *args: Any) -> Any:
         """A function of symbolic ints, which may give a symbolic float."""
         return calculated(function, *args)
+
+    def counted(self, function: Any, *args: Any) -> Any:
+        """A function of ints that gives an int, a symbolic one if C can calculate it."""
+        symbols = next(arg.symbols for arg in args if type(arg) is TracedInt)
+        made = int_functions.calculated(symbols, functools.partial(TracedFloat, self), function, args)
+        return function(*map(constant, args)) if made is None else made
 
     def evaluate(self, function: Any, args: tuple[Any, ...], kind: Kind) -> Any:
         """What Python makes of numbers some of which only data tells; constants where that cannot be asked."""
