@@ -10,6 +10,7 @@ from stator._entry import RELATION_OPS
 from stator.guards.path import Path
 from stator.guards.relation import FLOAT, NUMBER, WHOLE, Operand, Relation
 from stator.shapes.expressions import NoForm, Postfix, Text, fold
+from stator.shapes.tables import Table
 
 LONGEST = 256  # steps of a relation
 DEEPEST = 48
@@ -54,6 +55,8 @@ class Condition:
             return self._load(Operand(value.args[0], FLOAT))
         if value.function in EXTREMES:
             return self._extreme(value.function, value.args, depth)
+        if type(value.function) is Table:
+            return self._row(value.function, value.args[0])
         parts = [self.add(arg, depth + i + 1) for i, arg in enumerate(value.args)]
         return self._apply(value.function, parts)
 
@@ -65,6 +68,19 @@ class Condition:
             if i:
                 self._step(EXTREMES[function])
         return f"{function.__name__}({', '.join(parts)})"
+
+    def _row(self, table: Table, key: Any) -> str:
+        if not table.is_short():
+            raise NoCondition
+        operand = int_operand(key)
+        for name, value in table.steps():
+            if name == "KEY":
+                self._load(operand)
+            elif name == "NUMBER":
+                self._constant(value)
+            else:
+                self._step(name)
+        return f"table[{{{self.operands[operand]}}}]"
 
     def _apply(self, function: Any, parts: list[str]) -> str:
         if function is float:
