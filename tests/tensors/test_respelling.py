@@ -26,6 +26,19 @@ def test_one_compilation_for_all_numbers(name, backend):
     check(program, vary=calls, backend=backend, expect_recompiles=1, expect_graphs=None)
 
 
+POOLS = {
+    "adaptive_max_pool2d": lambda x, n: (F.adaptive_max_pool2d(x, n), F.adaptive_max_pool2d(x, (n, 2))),
+    "adaptive_max_pool1d": lambda x, n: F.adaptive_max_pool1d(x[0], n),
+    "unfold": lambda x, n: (F.unfold(x, n), F.unfold(x, (n, 2), padding=1, stride=n)),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_windows(name):
+    calls = [(torch.randn(2, 3, 12, 10), n) for n in (2, 3, 4, 5)]
+    check(POOLS[name], vary=calls, backend="eager", expect_recompiles=1, expect_graphs=None)
+
+
 def test_groups_of_a_norm():
     calls = [(torch.randn(2, 24, 5), n) for n in (2, 3, 4, 6, 12)]
     check(lambda x, n: F.group_norm(x, n), vary=calls, backend="eager", expect_recompiles=1, expect_graphs=None)
