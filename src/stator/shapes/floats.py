@@ -71,6 +71,7 @@ class Floats:
         self.origin = origin
         self.input = input  # the 0-d tensor of the graph for a float
         self.constants: set[tuple[Path, str, int]] = set()  # floats from outside that were needed as such
+        self.has_ints = True  # the entry function meets ints where these are symbolic, not symbols of torch
         self.conditions: list[tuple[str, Any, Any, bool]] | None = None  # for the entry function to check
         self.whole: Callable[[Any, TracedFloat], Any]  # the int that a function makes of a float from data
         self.rounded: Callable[[Operand, TracedFloat], Any]  # the symbolic int that is calculated like this
@@ -88,6 +89,8 @@ class Floats:
 
     def counted(self, function: Any, *args: Any) -> Any:
         """A function of ints that gives an int, a symbolic one if C can calculate it."""
+        if not self.has_ints:
+            return function(*map(constant, args))
         symbols = next(arg.symbols for arg in args if type(arg) is TracedInt)
         made = int_functions.calculated(symbols, functools.partial(TracedFloat, self), function, args)
         return function(*map(constant, args)) if made is None else made

@@ -22,7 +22,7 @@ def number_at(floats: Floats, container: Any, key: TracedInt) -> Any:
     rows = ROWS[type(container)]
     values = container.values() if type(container) is dict else container
     kinds = set(map(type, values))
-    if place is None or len(kinds) != 1 or not kinds <= MAKERS.keys():
+    if place is None or not floats.has_ints or len(kinds) != 1 or not kinds <= MAKERS.keys():
         return NotImplemented
     try:
         operand = int_operand(key)
