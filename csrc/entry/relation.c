@@ -47,6 +47,121 @@ static const char *const names1[] = {FUNCTIONS1(RELATION_NAME)};
 static const char *const names2[] = {FUNCTIONS2(RELATION_NAME)};
 enum { COUNT1 = sizeof(names1) / sizeof(*names1), COUNT2 = sizeof(names2) / sizeof(*names2) };
 
+static uint64_t
+magnitude(int64_t number)
+{
+    return number < 0 ? -(uint64_t)number : (uint64_t)number;
+}
+
+/* Functions of ints as Python has them; false where it raises, or the result does not fit. */
+static bool
+int_bit_length(int64_t number, int64_t *out)
+{
+    uint64_t size = magnitude(number);
+    *out = size == 0 ? 0 : 64 - __builtin_clzll(size);
+    return true;
+}
+
+static bool
+int_bit_count(int64_t number, int64_t *out)
+{
+    *out = __builtin_popcountll(magnitude(number));
+    return true;
+}
+
+static bool
+int_isqrt(int64_t number, int64_t *out)
+{
+    if (number < 0) {
+        return false;
+    }
+    int64_t root = (int64_t)sqrt((double)number);
+    while (root > 0 && root > number / root) {
+        root--;
+    }
+    while (root + 1 <= number / (root + 1)) {
+        root++;
+    }
+    *out = root;
+    return true;
+}
+
+static bool
+int_lshift(int64_t number, int64_t bits, int64_t *out)
+{
+    return bits >= 0 && bits < 63 && !__builtin_mul_overflow(number, (int64_t)1 << bits, out);
+}
+
+static bool
+int_rshift(int64_t number, int64_t bits, int64_t *out)
+{
+    int64_t shift = bits < 63 ? bits : 63;
+    if (bits < 0) {
+        return false;
+    }
+    *out = number < 0 ? ~(~number >> shift) : number >> shift;
+    return true;
+}
+
+static bool
+int_and_(int64_t left, int64_t right, int64_t *out)
+{
+    *out = left & right;
+    return true;
+}
+
+static bool
+int_or_(int64_t left, int64_t right, int64_t *out)
+{
+    *out = left | right;
+    return true;
+}
+
+static bool
+int_xor(int64_t left, int64_t right, int64_t *out)
+{
+    *out = left ^ right;
+    return true;
+}
+
+static bool
+int_gcd(int64_t left, int64_t right, int64_t *out)
+{
+    uint64_t a = magnitude(left), b = magnitude(right);
+    while (b != 0) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    *out = (int64_t)a;
+    return a <= INT64_MAX;
+}
+
+static bool
+int_pow(int64_t base, int64_t exponent, int64_t *out)
+{
+    int64_t result = 1;
+    if (exponent < 0 || (exponent > 64 && base != 0 && base != 1)) {
+        return false;
+    }
+    for (int64_t i = 0, rounds = exponent > 64 ? 1 : exponent; i < rounds; i++) {
+        if (__builtin_mul_overflow(result, base, &result)) {
+            return false;
+        }
+    }
+    *out = result;
+    return true;
+}
+
+#define INT_FUNCTIONS1(X) X(bit_length) X(bit_count) X(isqrt)
+#define INT_FUNCTIONS2(X) X(lshift) X(rshift) X(and_) X(or_) X(xor) X(gcd) X(pow)
+#define INT_POINTER(name) int_##name,
+static bool (*const int_functions1[])(int64_t, int64_t *) = {INT_FUNCTIONS1(INT_POINTER)};
+static bool (*const int_functions2[])(int64_t, int64_t, int64_t *) = {INT_FUNCTIONS2(INT_POINTER)};
+static const char *const int_names1[] = {INT_FUNCTIONS1(RELATION_NAME)};
+static const char *const int_names2[] = {INT_FUNCTIONS2(RELATION_NAME)};
+enum { INT_COUNT1 = sizeof(int_names1) / sizeof(*int_names1), INT_COUNT2 = sizeof(int_names2) / sizeof(*int_names2) };
+
 static int
 add_names(PyObject *table, const char *const *found, int count, const char *prefix)
 {
@@ -62,13 +177,14 @@ add_names(PyObject *table, const char *const *found, int count, const char *pref
     return 0;
 }
 
-/* {name: number} of operations, and of functions behind "1 " and "2 "; new reference. */
+/* {name: number} of operations, and of functions behind "1 " and "2 ", of ints behind "int1 " and "int2 "; new reference. */
 PyObject *
 relation_ops(void)
 {
     PyObject *table = PyDict_New();
     if (table != NULL && (add_names(table, names, REL_COUNT, "") < 0 || add_names(table, names1, COUNT1, "1 ") < 0
-                          || add_names(table, names2, COUNT2, "2 ") < 0)) {
+                          || add_names(table, names2, COUNT2, "2 ") < 0 || add_names(table, int_names1, INT_COUNT1, "int1 ") < 0
+                          || add_names(table, int_names2, INT_COUNT2, "int2 ") < 0)) {
         Py_CLEAR(table);
     }
     return table;
@@ -83,8 +199,8 @@ well_formed(const Relation *relation)
         Step step = relation->step[i];
         if (step.op < 0 || step.op >= REL_COUNT || (step.op == REL_LOAD && (step.arg < 0 || step.arg >= relation->operands))
             || (step.op == REL_POW && (step.arg < 0 || step.arg > 64))
-            || (step.op == REL_CALL1 && (step.arg < 0 || step.arg >= COUNT1))
-            || (step.op == REL_CALL2 && (step.arg < 0 || step.arg >= COUNT2))) {
+            || (step.op == REL_CALL1 && (step.arg < 0 || step.arg >= (relation->real ? COUNT1 : INT_COUNT1)))
+            || (step.op == REL_CALL2 && (step.arg < 0 || step.arg >= (relation->real ? COUNT2 : INT_COUNT2)))) {
             return false;
         }
         if (step.op <= REL_LOAD) {
@@ -358,6 +474,12 @@ int_value(const Relation *relation, PyObject *const *values, int64_t *out)
             break;
         case REL_NOT:
             *left = !*left;
+            break;
+        case REL_CALL1:
+            fits = int_functions1[step->arg](*left, left);
+            break;
+        case REL_CALL2:
+            fits = int_functions2[step->arg](*left, right, left);
             break;
         case REL_ADD:
             fits = !__builtin_add_overflow(*left, right, left);

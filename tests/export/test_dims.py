@@ -223,3 +223,11 @@ def test_wrong_arguments(call, text):
     with pytest.raises(stator.InvalidArgument) as raised:
         call()
     assert text in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "program", [lambda x: x * (0.5, 2.0, 4.0)[x.shape[0] - 2], lambda x: x.new_zeros(x.shape[0].bit_length())]
+)
+def test_what_only_python_calculates_of_a_size_makes_it_a_constant(program):
+    with pytest.raises(stator.ConstraintViolation, match="works for 4 only"):
+        stator.export(program, (torch.ones(4),), dynamic_shapes=({0: Dim("n", min=2, max=4)},))

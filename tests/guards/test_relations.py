@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from stator.guards.guardset import GuardSet
 from stator.guards.relation import (
     FLOAT,
     INT,
+    INT_FUNCTIONS,
     NUMBER,
     REAL_TWINS,
     ROUNDINGS,
@@ -95,6 +97,25 @@ def test_random_programs_agree_with_the_twin() -> None:
         args = tuple(rng.choice([0, 1, -1, 5, -7, 12, 2**31, 2**63 - 1, -(2**63)]) for _ in range(3))
         outcomes.add(outcome(relation, args))
     assert outcomes == {True, False}
+
+
+def test_functions_of_ints_agree_with_the_twin() -> None:
+    numbers = (0, 1, -1, 2, 3, 5, -7, 62, 63, 65, 2**31, 10**18, 2**62, 2**63 - 1, -(2**63))
+    operands = tuple(Operand(paths.arg(i), INT) for i in range(2))
+    for name, number in OPS.items():
+        if not name.startswith("int"):
+            continue
+        function = INT_FUNCTIONS[name[3], number]
+        steps: list[str | tuple[str, int]] = [("LOAD", i) for i in range(int(name[3]))]
+        for args in itertools.product(numbers, repeat=2):
+            try:
+                made = function(*args[: int(name[3])])
+            except Exception:
+                made = 0
+            made = made if -(2**63) <= made < 2**63 else 0
+            for wanted in (made, made + 1 if made < 2**63 - 1 else 0):
+                relation = Relation(operands, code(*steps, (f"CALL{name[3]}", number), ("CONST", wanted), "EQ"), "")
+                outcome(relation, args)
 
 
 def test_random_programs_of_doubles_agree_with_the_twin() -> None:

@@ -186,9 +186,12 @@ def pooling(function):
         image = tensor(
             rng, (2, rng.choice((1, 3)), rng.choice((1, 4, 7)), 6), some(rng, torch.float32, None), flag(rng)
         )
-        if function is F.adaptive_avg_pool1d:
+        if function in (F.adaptive_avg_pool1d, F.adaptive_max_pool1d):
             return function, (image[0], some(rng, 1, 2, (1,), (3,))), {}
-        if function is F.adaptive_avg_pool2d:
+        if function is F.unfold:
+            places = some(rng, 1, (1, 2)), some(rng, 0, 1, (2, 0)), some(rng, 1, 2, (2, 1))
+            return function, (image, some(rng, 1, 2, 3, (2, 1)), *places), {}
+        if function in (F.adaptive_avg_pool2d, F.adaptive_max_pool2d):
             return function, (image, some(rng, 1, 2, (1, 1), (3, 2), (None, 1))), {}
         if function in (torch.max_pool1d, torch.avg_pool1d, F.max_pool1d):
             return function, (image[0], some(rng, 1, 2, (3,)), some(rng, 1, 2, (2,)), some(rng, 0, 1)), {}
@@ -436,6 +439,11 @@ CASES = {
     "avg_pool2d": pooling(torch._C._nn.avg_pool2d),
     "adaptive_avg_pool2d": pooling(F.adaptive_avg_pool2d),
     "adaptive_avg_pool1d": pooling(F.adaptive_avg_pool1d),
+    "adaptive_max_pool2d": pooling(F.adaptive_max_pool2d),
+    "adaptive_max_pool1d": pooling(F.adaptive_max_pool1d),
+    "adaptive_max_pool2d of images": images(pooling(F.adaptive_max_pool2d)),
+    "unfold of windows": pooling(F.unfold),
+    "unfold of images": images(pooling(F.unfold)),
     "conv2d of images": images(convolution(torch.conv2d, 2)),
     "max_pool2d of images": images(pooling(torch.max_pool2d)),
     "avg_pool2d of images": images(pooling(torch._C._nn.avg_pool2d)),

@@ -37,6 +37,7 @@ class ProgramHost(TensorHost):
 
     def __init__(self, policy: Named, shapes: Shapes, root: nn.Module | None) -> None:
         super().__init__(frozenset(), policy)
+        self.floats.has_ints = False
         self.shapes = shapes
         self.names = {} if root is None else {id(module): name for name, module in root.named_modules()}
         self.calls: dict[int, int] = {}  # how often each module was called so far

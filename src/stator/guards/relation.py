@@ -84,7 +84,7 @@ class Relation:
         try:
             numbers = [read(operand, value) for operand, value in zip(self.operands, values, strict=True)]
             return bool(self._run(numbers))
-        except (OutOfRange, ArithmeticError, TypeError, IndexError):
+        except (OutOfRange, ArithmeticError, TypeError, ValueError, IndexError):
             return False
 
     def _holds_really(self, values: Sequence[Any]) -> bool:
@@ -122,6 +122,9 @@ class Relation:
                 stack.append(_fitting(stack.pop() ** arg))
             elif name == "NOT":
                 stack.append(int(not stack.pop()))
+            elif name in ("CALL1", "CALL2"):
+                given = [stack.pop() for _ in range(int(name[-1]))][::-1]
+                stack.append(_fitting(INT_FUNCTIONS[name[-1], arg](*given)))
             else:
                 right = stack.pop()
                 stack.append(_fitting(int(TWINS[name](stack.pop(), right))))
@@ -183,9 +186,37 @@ def _fitting(number: int) -> int:
     return number
 
 
+def _shifted(number: int, bits: int) -> int:
+    if not 0 <= bits < 63:
+        raise OutOfRange
+    return number << bits
+
+
+def _raised(base: int, exponent: int) -> int:
+    if exponent < 0 or (exponent > 64 and base not in (0, 1)):
+        raise OutOfRange
+    return int(base**exponent)
+
+
+def _int_function(name: str) -> Any:
+    return next(getattr(home, name) for home in (int, operator, math) if hasattr(home, name))
+
+
 _NAMES = {number: name for name, number in RELATION_OPS.items() if " " not in name}
 REAL_FUNCTIONS: dict[tuple[str, int], Any] = {
-    (name[0], number): getattr(math, name[2:]) for name, number in RELATION_OPS.items() if " " in name
+    (name[0], number): getattr(math, name[2:]) for name, number in RELATION_OPS.items() if name[1:2] == " "
+}
+_INT_TWINS = {"lshift": _shifted, "pow": _raised}  # not for numbers of any length
+INT_FUNCTIONS: dict[tuple[str, int], Any] = {
+    (name[3], number): _INT_TWINS.get(name[5:]) or _int_function(name[5:])
+    for name, number in RELATION_OPS.items()
+    if name.startswith("int")
+}
+# By function of Python: the step that calculates it.
+INT_CALLS: dict[Any, tuple[str, int]] = {
+    _int_function(name[5:]): (f"CALL{name[3]}", number)
+    for name, number in RELATION_OPS.items()
+    if name.startswith("int")
 }
 _UNARY: dict[str, Callable[[Any], Any]] = {"NOT": operator.not_, "NEG": operator.neg}
 TWINS: dict[str, Callable[[Any, Any], Any]] = {

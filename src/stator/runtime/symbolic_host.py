@@ -300,8 +300,11 @@ def whole_of(function: Any) -> Caller:
     """A function of ints that gives an int."""
 
     def call(host: Any, f: Frame, args: list[Any]) -> Any:
-        if not from_data(*args) or any(type(arg) not in INTS for arg in args):
+        if TracedInt not in map(type, args) or any(type(arg) not in INTS for arg in args):
             return NotImplemented
+        if not from_data(*args):
+            plain = all(type(arg) in (int, TracedInt) for arg in args)
+            return host.floats.counted(function, *args) if plain else NotImplemented
         return evaluated(function, tuple(args), INT_MATH[function])
 
     return call
@@ -528,8 +531,8 @@ def read_int(host: Any, f: Frame, obj: TracedInt, name: str) -> Any:
     if name in OF_INTS:
         return OF_INTS[name](obj)
     method = getattr(int, name, None)
-    if type(method) is types.MethodDescriptorType and method in INT_MATH and from_data(obj):
-        return functools.partial(evaluated, method, (obj,), INT_MATH[method])
+    if type(method) is types.MethodDescriptorType and method in INT_MATH:
+        return functools.partial(getattr(TracedInt, name), obj)
     return host.load_attr(f, obj.decay(), name)
 
 

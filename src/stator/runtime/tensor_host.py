@@ -56,6 +56,7 @@ from stator.runtime import new_tensors as new_tensors
 from stator.runtime.compiling import is_compiling, not_compiling
 from stator.runtime.optimizers import is_compiling_in
 from stator.runtime.tensor_attributes import read_outside, read_tensor, write_tensor
+from stator.shapes import looking_up
 from stator.shapes.floats import Floats, Reading, TracedFloat, depends_on_data, stage_after
 from stator.shapes.policy import Policy
 from stator.shapes.scalar import TracedBool, TracedInt
@@ -395,6 +396,10 @@ class TensorHost(Host):
             args = (args[0], *(symbolic_host.decayed(self, arg, {}) for arg in looked), *kept)  # C tells types apart
         if function is operator.contains and type(args[1]) in (TracedInt, TracedFloat):
             found = symbolic_host.contained(*args)
+            if found is not NotImplemented:
+                return found
+        if function is operator.getitem and type(args[1]) is TracedInt and type(args[0]) in looking_up.ROWS:
+            found = looking_up.number_at(self.floats, *args)
             if found is not NotImplemented:
                 return found
         if len(args) == 2 and function not in ITEM_OPERATORS:

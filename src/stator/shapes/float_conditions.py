@@ -10,6 +10,7 @@ from stator._entry import RELATION_OPS
 from stator.guards.path import Path
 from stator.guards.relation import FLOAT, NUMBER, WHOLE, Operand, Relation
 from stator.shapes.expressions import NoForm, Postfix, Text, fold
+from stator.shapes.tables import Table
 
 LONGEST = 256  # steps of a relation
 DEEPEST = 48
@@ -21,7 +22,7 @@ _BINARY = {
 }
 EXTREMES = {max: "MAX", min: "MIN"}
 _FUNCTIONS: dict[Any, tuple[str, int]] = {
-    getattr(math, name[2:]): (f"CALL{name[0]}", number) for name, number in RELATION_OPS.items() if " " in name
+    getattr(math, name[2:]): (f"CALL{name[0]}", number) for name, number in RELATION_OPS.items() if name[1:2] == " "
 }
 _FUNCTIONS[abs] = _FUNCTIONS[math.fabs]
 _FUNCTIONS[operator.pow] = _FUNCTIONS[math.pow]
@@ -47,13 +48,15 @@ class Condition:
         if type(value) in (int, float, bool):
             return self._constant(value)
         if hasattr(value, "symbols"):  # a symbolic int
-            return self._load(_int_operand(value))
+            return self._load(int_operand(value))
         if value.function is None:
             if type(value.args[0]) is not Path:
                 raise NoCondition
             return self._load(Operand(value.args[0], FLOAT))
         if value.function in EXTREMES:
             return self._extreme(value.function, value.args, depth)
+        if type(value.function) is Table:
+            return self._row(value.function, value.args[0])
         parts = [self.add(arg, depth + i + 1) for i, arg in enumerate(value.args)]
         return self._apply(value.function, parts)
 
@@ -65,6 +68,19 @@ class Condition:
             if i:
                 self._step(EXTREMES[function])
         return f"{function.__name__}({', '.join(parts)})"
+
+    def _row(self, table: Table, key: Any) -> str:
+        if not table.is_short():
+            raise NoCondition
+        operand = int_operand(key)
+        for name, value in table.steps():
+            if name == "KEY":
+                self._load(operand)
+            elif name == "NUMBER":
+                self._constant(value)
+            else:
+                self._step(name)
+        return f"table[{{{self.operands[operand]}}}]"
 
     def _apply(self, function: Any, parts: list[str]) -> str:
         if function is float:
@@ -118,7 +134,7 @@ class Condition:
         return Relation(tuple(self.operands), tuple(self.code), text, real=True)
 
 
-def _int_operand(value: Any) -> Operand:
+def int_operand(value: Any) -> Operand:
     """Where a symbolic int lies, or how it is calculated."""
     sources, expr = value.symbols.sources, value.expr
     if not expr.free_symbols or not expr.free_symbols <= sources.keys():

@@ -6,6 +6,7 @@ with Python's own operations before the graph runs. Where a torch call takes it,
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from stator.errors import unsupported
 from stator.guards.check import EQ
 from stator.guards.path import Path
 from stator.guards.relation import SIDE, Operand, Relation
-from stator.shapes import ratios, roundings
+from stator.shapes import int_functions, ratios, roundings
 from stator.shapes.calculations import CONDITION, FLOAT, Kind, literal, source_of
 from stator.shapes.expressions import NoForm, Text, fold
 from stator.shapes.float_conditions import COMPARISONS, Condition, NoCondition
@@ -70,6 +71,7 @@ class Floats:
         self.origin = origin
         self.input = input  # the 0-d tensor of the graph for a float
         self.constants: set[tuple[Path, str, int]] = set()  # floats from outside that were needed as such
+        self.has_ints = True  # the entry function meets ints where these are symbolic, not symbols of torch
         self.conditions: list[tuple[str, Any, Any, bool]] | None = None  # for the entry function to check
         self.whole: Callable[[Any, TracedFloat], Any]  # the int that a function makes of a float from data
         self.rounded: Callable[[Operand, TracedFloat], Any]  # the symbolic int that is calculated like this
@@ -84,6 +86,14 @@ class Floats:
     def calculated(self, function: Any, *args: Any) -> Any:
         """A function of symbolic ints, which may give a symbolic float."""
         return calculated(function, *args)
+
+    def counted(self, function: Any, *args: Any) -> Any:
+        """A function of ints that gives an int, a symbolic one if C can calculate it."""
+        if not self.has_ints:
+            return function(*map(constant, args))
+        symbols = next(arg.symbols for arg in args if type(arg) is TracedInt)
+        made = int_functions.calculated(symbols, functools.partial(TracedFloat, self), function, args)
+        return function(*map(constant, args)) if made is None else made
 
     def evaluate(self, function: Any, args: tuple[Any, ...], kind: Kind) -> Any:
         """What Python makes of numbers some of which only data tells; constants where that cannot be asked."""

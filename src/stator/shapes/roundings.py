@@ -23,14 +23,15 @@ def rounded(function: Any, number: Any) -> Any:
     except NoCondition:
         return None
     operand = Operand(inner.operands[0].path, WHOLE, rounding, inner=inner)
-    if _depth(operand) > MOST_NESTED:
+    if nested(operand) > MOST_NESTED:
         return None
     made = type(number)(number.floats, function(number.value), function, (number,))
     return number.floats.rounded(operand, made)
 
 
-def _depth(operand: Operand) -> int:
-    return 0 if operand.inner is None else 1 + max(map(_depth, operand.inner.operands))
+def nested(operand: Operand) -> int:
+    """How many calculations there are in one another."""
+    return 0 if operand.inner is None else 1 + max(map(nested, operand.inner.operands))
 
 
 def _towards_zero(made: int, value: float) -> Iterator[tuple[str, int]]:

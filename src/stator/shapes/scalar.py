@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from stator.shapes.bits import BITS, is_one_step
 from stator.shapes.calculations import INT, INT_MATH, Kind
 
 if TYPE_CHECKING:
@@ -96,11 +97,15 @@ class TracedInt(torch.SymInt):
             return _calculated(operator.pow, self, other)
         if type(other) not in INTS:
             return NotImplemented
+        if modulus is None and type(other) is TracedInt:
+            return _raised(self, other)
         return pow(self.decay(), *(number(part) for part in (other, modulus) if part is not None))
 
     def __rpow__(self, other: Any, modulus: Any = None) -> Any:
         if modulus is None and from_data(self) and type(other) in INTS:
             return _power(other, self)
+        if modulus is None and type(other) is int:
+            return _raised(other, self)
         return _calculated(operator.pow, other, self) if modulus is None else NotImplemented
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -217,6 +222,13 @@ def _power(base: Any, exponent: Any, *modulus: Any) -> Any:
     return evaluated(pow, (base, exponent, *modulus), INT)
 
 
+def _raised(base: Any, exponent: TracedInt) -> Any:
+    """A power of ints whose exponent changes, which is an int unless that is negative."""
+    if exponent >= 0:
+        return exponent.symbols.floats.counted(operator.pow, base, exponent)
+    return _calculated(operator.pow, base, exponent)
+
+
 def _divides(function: Any, left: Any, right: Any) -> bool:
     """Division by zero is left to Python, which raises."""
     if function not in (operator.floordiv, operator.mod):
@@ -259,6 +271,9 @@ def _combined(function: Any, left: Any, right: Any) -> Any:
         return evaluated(
             function, (left, right), Kind(int, 0, masks[0]) if function is operator.and_ and masks else INT
         )
+    if all(type(side) in (int, TracedInt) for side in (left, right)):
+        symbols = (left if type(left) is TracedInt else right).symbols
+        return symbols.floats.counted(function, left, right)
     return _decayed(function, left, right)
 
 
@@ -278,35 +293,20 @@ def _division(name: str) -> None:
     setattr(TracedInt, f"__r{name}__", lambda self, other: _calculated(function, other, self))
 
 
-def _masked(number: Any, mask: int) -> Any:
-    """The lowest bits, also of what is negative."""
-    return number % (mask + 1) if mask & (mask + 1) == 0 else None
-
-
-# Operations on bits that are arithmetic, for a constant on the right.
-MOST_BITS = 32
-_BITS: dict[Any, Any] = {
-    operator.lshift: lambda number, bits: number * (1 << bits),
-    operator.rshift: lambda number, bits: number // (1 << bits),
-    operator.and_: _masked,
-}
-
-
-def _constant(name: str) -> None:
-    """Operators whose result is not followed: both sides become constants."""
+def _of_bits(name: str) -> None:
+    """Operators that are arithmetic for a constant on the right, or on either side."""
     function = getattr(operator, name.strip("_"), None) or getattr(operator, name)
-
-    same = _BITS.get(function)
+    same = BITS[function]
 
     def forward(self: TracedInt, other: Any) -> Any:
-        if same is not None and type(other) is int and 0 <= other < MOST_BITS:
-            made = same(self, other)
-            if made is not None:
-                return made
-        return _combined(function, self, other)
+        is_followed = type(other) is int and (is_one_step(function, other) or not from_data(self))
+        made = same(self, other) if is_followed else None
+        return _combined(function, self, other) if made is None else made
 
     def reflected(self: TracedInt, other: Any) -> Any:
-        return _combined(function, other, self)
+        if name in ("lshift", "rshift"):
+            return _combined(function, other, self)
+        return forward(self, other)
 
     setattr(TracedInt, f"__{name.strip('_')}__", forward)
     setattr(TracedInt, f"__r{name.strip('_')}__", reflected)
@@ -391,6 +391,8 @@ def _native(name: str) -> None:
     def decay(self: TracedInt, *args: Any, **kwargs: Any) -> Any:
         if method in INT_MATH and from_data(self):
             return evaluated(method, (self,), INT_MATH[method])
+        if method in INT_MATH:
+            return self.symbols.floats.counted(method, self)
         return method(self.decay(), *map(number, args), **kwargs)
 
     setattr(TracedInt, name, decay)
@@ -404,7 +406,7 @@ for _name in ("add", "sub", "mul", "floordiv", "mod"):
     _arithmetic(_name)
 _division("truediv")
 for _name in ("lshift", "rshift", "and_", "or_", "xor"):
-    _constant(_name)
+    _of_bits(_name)
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     _comparison(_name)
 for _name in (

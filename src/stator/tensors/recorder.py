@@ -17,7 +17,18 @@ from stator.shapes.polynomial import Polynomial
 from stator.shapes.scalar import TracedBool
 from stator.shapes.scalar_forms import takes_floats, tensorised, with_tensor
 from stator.shapes.symbols import Symbols
-from stator.tensors import attributes, counting, data, default_type, ending, indexing, inputs, int_numbers, randomness
+from stator.tensors import (
+    attributes,
+    counting,
+    data,
+    default_type,
+    ending,
+    indexing,
+    inputs,
+    int_numbers,
+    randomness,
+    respelling,
+)
 from stator.tensors import data_dependent as data_dependent  # registers its rows
 from stator.tensors import gradients as gradients
 from stator.tensors import normalising as normalising
@@ -302,6 +313,10 @@ class Recorder:
             kwargs = dict(zip(kwargs, as_dtypes(target.func, kwargs.values()), strict=True))
         if target.func in int_numbers.CALLS and self.symbols is not None:
             args, kwargs = int_numbers.as_numbers(self, target.func, args, kwargs or {})
+        if target.func in respelling.CALLS and self.symbols is not None:
+            made = respelling.respelled(target.func, args, kwargs or {})
+            if made is not None:
+                return made
         form = None
         if self.has_floats or (self.traces and target.func in FUSED):
             form = tensorised(target.func, args, kwargs or {}, self.traces, target.handler is None)

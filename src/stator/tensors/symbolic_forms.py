@@ -109,6 +109,15 @@ def _one_hot(tensor: Any, num_classes: Any = -1) -> Any:
     return tensor.new_empty((*tensor.shape, num_classes))
 
 
+def _group_norm(input: Any, num_groups: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    """Alike for all numbers of groups that divide the channels, unless a group has one element."""
+    if type(num_groups) is int or input.dim() < 2 or num_groups <= 0 or input.shape[1] % num_groups != 0:
+        return F.group_norm(input, num_groups, weight, bias, eps)
+    if input.numel() // num_groups <= 1:
+        return F.group_norm(input, num_groups, weight, bias, eps)
+    return F.group_norm(input, 1, weight, bias, eps)
+
+
 def along(tensor: Any, indices: Any, dim: int) -> tuple[Any, Any]:
     """A tensor and indices along one of its dimensions, with the same sizes elsewhere."""
     shapes = [(*each.shape[:dim], 1, *each.shape[dim + 1 :]) for each in (tensor, indices)]
@@ -141,6 +150,7 @@ FORMS: dict[Any, Callable[..., Any]] = {
     torch.linspace: _spaced(torch.linspace),
     torch.logspace: _spaced(torch.logspace),
     F.one_hot: _one_hot,
+    F.group_norm: _group_norm,
     torch.take_along_dim: _take_along_dim,
     torch.Tensor.take_along_dim: _take_along_dim,
     **{

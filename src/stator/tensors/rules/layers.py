@@ -223,6 +223,22 @@ def _adaptive_avg_pool1d(input: Meta, output_size: Any) -> Fresh:
     return Fresh((*input.size[:2], *_each(output_size, 1, 1)), _floats(input))
 
 
+def _adaptive_max_pool(rank: int) -> Rule:
+    def rule(input: Meta, output_size: Any, return_indices: bool = False) -> Fresh:
+        need(return_indices is False and len(input.size) == rank + 2 and is_row_major(input))
+        need(all(size > 0 for size in input.size))
+        return Fresh((*input.size[:2], *_each(output_size, rank, 1)), _floats(input))
+
+    return rule
+
+
+def _unfold(input: Meta, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Fresh:
+    need(len(input.size) == 4 and is_row_major(input) and all(size > 0 for size in input.size))
+    kernel = _each(kernel_size, 2, 1)
+    space = _windows(input.size[2:], kernel, _each(stride, 2, 1), _each(padding, 2, 0), _each(dilation, 2, 1))
+    return Fresh((input.size[0], input.size[1] * math.prod(kernel), math.prod(space)), _floats(input))
+
+
 def _batch_norm(
     input: Meta,
     running_mean: Meta | None,
@@ -361,6 +377,9 @@ register(_avg_pool(1), [torch.avg_pool1d])
 register(_avg_pool(2), [torch._C._nn.avg_pool2d])
 register(_adaptive_avg_pool2d, [F.adaptive_avg_pool2d])
 register(_adaptive_avg_pool1d, [F.adaptive_avg_pool1d])
+register(_adaptive_max_pool(1), [F.adaptive_max_pool1d])
+register(_adaptive_max_pool(2), [F.adaptive_max_pool2d])
+register(_unfold, [F.unfold])
 register(_cdist, [torch.cdist])
 register(_interpolate, [F.interpolate])
 register(_batch_norm, [F.batch_norm])
