@@ -154,6 +154,8 @@ def kept(x: torch.Tensor, o: Any) -> Any:
         lambda: float("0.25"),
         lambda: range(3),
         lambda: torch.device("cpu"),
+        lambda: slice(int("1"), 2),
+        lambda: torch.Size([1, 300]),
     ],
 )
 def test_constants_of_objects(program: Any, make: Any) -> None:

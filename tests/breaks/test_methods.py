@@ -224,3 +224,32 @@ def falling_back(x: Any) -> Any:
 
 def test_a_property_that_raises_for_getattr() -> None:
     check(falling_back, X, fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+class Absent:
+    def __init__(self, make):
+        self.make = make
+
+    def __getattr__(self, name):
+        if name != "width":
+            raise AttributeError(name)
+        stator.graph_break()
+        raise self.make()
+
+
+class Failing(Absent):
+    @property
+    def width(self):
+        return self.make.width
+
+
+@pytest.mark.parametrize("make", [AttributeError, lambda: AttributeError(name="told"), lambda: ValueError("other")])
+def test_attribute_errors_behind_a_break_say_what_was_sought(make):
+    def program(x, o):
+        try:
+            return x + o.width
+        except AttributeError as error:
+            return x + 1, error.name, error.obj is o, str(error), error.__context__
+
+    check(program, torch.ones(1), Absent(make), fullgraph=False, expect_breaks=None, expect_recompiles=None)
+    check(program, torch.ones(1), Failing(Absent(make)), fullgraph=False, expect_breaks=None, expect_recompiles=None)

@@ -6,6 +6,7 @@ import io
 import sys
 
 import pytest
+import torch
 
 import stator
 from stator.errors import Unsupported
@@ -149,3 +150,37 @@ def test_excepthook_writes_what_cpython_writes(capsys: pytest.CaptureFixture[str
 
     stator.compile(to_outside_stream, backend="eager", fullgraph=True)()
     assert capsys.readouterr().err.endswith("KeyError: 'k'\n")
+
+
+class Hooked:
+    def __getattr__(self, name):
+        raise AttributeError
+
+
+class Computed:
+    @property
+    def missing(self):
+        raise AttributeError("not yet")
+
+
+class Watched:
+    def __getattribute__(self, name):
+        if name == "missing":
+            raise AttributeError(name)
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize("kind", [Hooked, Computed, Watched])
+def test_attribute_errors_say_what_was_sought(kind):
+    """CPython tells, unless the one who raised has; not for `hasattr`, nor for the property behind a method call."""
+
+    def program(x, o):
+        seen = [hasattr(o, "missing")]
+        for read in (lambda: o.missing, lambda: getattr(o, "missing"), lambda: o.missing()):  # noqa: B009
+            try:
+                read()
+            except AttributeError as error:
+                seen.append((error.name, error.obj is o, str(error)))
+        return x + 1, seen
+
+    check(program, torch.ones(1), kind(), expect_graphs=1, expect_breaks=0)

@@ -277,3 +277,19 @@ def test_long_sums_are_results():
         return total
 
     check(program, vary=[(torch.arange(250),), (torch.arange(250) % 5,)], expect_graphs=1, expect_breaks=0)
+
+
+def test_long_products_and_remainders_are_numbers_of_their_own():
+    """Written out, the product has 2 ** 40 terms, and each remainder all those before it; large ones are Python's."""
+
+    def program(t):
+        product, rest, largest = 1, 1, 0
+        for i in range(40):
+            n = t[i].item()
+            product = product * (n + 1)
+            rest = rest * 2 % 7 + n * i
+            largest = max(largest + 1, n) // 2
+        return product, rest, largest
+
+    calls = [(torch.arange(40) % 2,), (torch.arange(40) % 3 - 2,), (torch.arange(40) + 9,)]
+    check(program, vary=calls, expect_breaks=0)

@@ -38,3 +38,19 @@ def test_log_sigmoid():
 
     check(program, torch.randn(3, 5), backward=False)
     check(program, torch.randn(3, 5, requires_grad=True), dynamic=True)
+
+
+def swapped(x):
+    p = x.view(-1, 1, 4).transpose(0, 1)
+    made = (p * 2, p > 0, torch.where(p > 0, p, 1.0), torch.zeros_like(p), torch.relu(p), p + p)
+    return [tensor.stride() for tensor in made]
+
+
+def with_one_channel(x):
+    q = x.view(3, 4, 1, 1).permute(0, 2, 3, 1).contiguous(memory_format=torch.channels_last)
+    return q.stride(), (q * 2).stride(), torch.exp(q).stride(), (q + q.transpose(1, 2).transpose(1, 2)).stride()
+
+
+@pytest.mark.parametrize("program", [swapped, with_one_channel])
+def test_strides_of_dimensions_of_one(program):
+    check(program, torch.randn(3, 4))

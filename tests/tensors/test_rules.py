@@ -551,7 +551,8 @@ def try_rule(case, rng):
                 result = func(*values, **kwargs)
                 compare_eager(plan, given, result)
                 if plan != wanted:  # then it is FakeTensor that disagrees with eager
-                    assert func in table.INEXACT, (func, values, kwargs)
+                    alike = table.spelt(plan, {}) == table.spelt(wanted, {})
+                    assert func in table.INEXACT or alike, (func, values, kwargs)
                     with pytest.raises(AssertionError):
                         compare_eager(wanted, given, result)
     return True
@@ -592,7 +593,6 @@ def planned(func, *values, **kwargs):
         lambda: torch.ones(2, 2, dtype=torch.complex64),
         lambda: torch.ones(2, 2, dtype=torch.complex64).conj(),
         lambda: torch.ones(2, 2, dtype=torch.uint8),
-        lambda: torch.ones(1, 2, 1).transpose(0, 1),
     ],
 )
 def test_declines_what_it_is_not_made_for(odd):
@@ -600,11 +600,11 @@ def test_declines_what_it_is_not_made_for(odd):
     assert planned(F.relu, odd()) is None
 
 
-def test_declines_where_fake_tensor_and_eager_disagree():
-    """The result has a dimension of one that the operand which decides the layout lacks."""
-    x, y = torch.ones(5, 3).t(), torch.ones(1, 3, 5)
-    assert planned(operator.add, x, y) is None
-    assert planned(operator.add, x, torch.ones(2, 3, 5)) is not None
+def test_answers_as_eager_where_fake_tensor_does_not():
+    """Strides of a dimension of one, which the operand that decides the layout has in another place, or lacks."""
+    x, y, swapped = torch.ones(5, 3).t(), torch.ones(1, 3, 5), torch.ones(3, 1, 4).transpose(0, 1)
+    assert planned(operator.add, x, y).result.meta.stride == (x + y).stride()
+    assert planned(operator.mul, swapped, 2).result.meta.stride == (swapped * 2).stride()
 
 
 def test_declines_in_other_states():

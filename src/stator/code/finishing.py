@@ -26,6 +26,7 @@ class Finish(NamedTuple):
     catches: type[BaseException] | None = None  # an exception that is an answer too
     dropped: int = 0  # values that it takes from the stack
     jumps: bool = False  # and then the instruction jumps
+    told: Callable[[Any, Any, str], None] | None = None  # or it goes on, but is told the object below and the name
 
 
 def nothing(asm: Any, arg: int, place: Place) -> None:
@@ -170,6 +171,12 @@ def instead(asm: Any, arg: int, place: Place) -> None:
     discard(asm, 0, place)
 
 
+def missing(error: Any, obj: Any, name: str) -> None:
+    """What CPython says in an AttributeError in which nobody did."""
+    if error.name is None and error.obj is None:
+        error.name, error.obj = name, obj
+
+
 def present(asm: Any, arg: int, place: Place) -> None:
     """There is a result, so the answer is True and not the one below."""
     discard(asm, 0, place)
@@ -208,6 +215,37 @@ def operated(function_of: Callable[[int], Any]) -> Callable[[Any, int, Place], N
         asm.land(done, asm.unit)
 
     return emit
+
+
+def emit_catch(asm: Any, rest: Finish, arg: int, place: Place) -> None:
+    """An exception that is an answer: no longer one, and what it takes from the stack is gone; others go on."""
+    asm.emit("PUSH_EXC_INFO", 0, place)
+    asm.emit("LOAD_CONST", constant(asm, rest.catches), place)
+    asm.emit("CHECK_EXC_MATCH", 0, place)
+    matches = asm.jump("POP_JUMP_FORWARD_IF_TRUE", place)
+    emit_reraise(asm, place)
+    asm.land(matches, asm.unit)
+    if rest.told is not None:
+        asm.emit("PUSH_NULL", 0, place)
+        asm.emit("LOAD_CONST", constant(asm, rest.told), place)
+        asm.emit("COPY", 3, place)  # the exception
+        asm.emit("COPY", 6, place)  # what lies below it and the one that was handled before
+        asm.emit("LOAD_CONST", constant(asm, asm.code.co_names[arg]), place)
+        asm.emit("PRECALL", 3, place)
+        asm.emit("CALL", 3, place)
+        asm.emit("POP_TOP", 0, place)
+        emit_reraise(asm, place)
+        return
+    asm.emit("POP_TOP", 0, place)
+    asm.emit("POP_EXCEPT", 0, place)
+    for _ in range(rest.dropped):
+        asm.emit("POP_TOP", 0, place)
+
+
+def emit_reraise(asm: Any, place: Place) -> None:
+    asm.emit("SWAP", 2, place)
+    asm.emit("POP_EXCEPT", 0, place)
+    asm.emit("RERAISE", 0, place)
 
 
 def constant(asm: Any, value: Any) -> int:
@@ -273,7 +311,7 @@ def without_it(left: Any, right: Any, function: Any) -> Any:
 FINISHES: dict[str, Finish] = {
     "CALL": Finish(0, nothing),
     "CALL_FUNCTION_EX": Finish(0, nothing),
-    "LOAD_ATTR": Finish(1, nothing),
+    "LOAD_ATTR": Finish(0, instead, AttributeError, told=missing),
     "BINARY_SUBSCR": Finish(1, nothing),
     "UNARY_NEGATIVE": Finish(1, nothing),
     "UNARY_POSITIVE": Finish(1, nothing),

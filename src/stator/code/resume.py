@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from stator.code import tables311 as tables
 from stator.code import windows311 as windows
 from stator.code.decode import Protected, exception_table, units
-from stator.code.finishing import FINISHES, Finish
+from stator.code.finishing import FINISHES, emit_catch
 from stator.code.finishing import constant as object_constant
 
 FALL, JUMP = 0, 1  # edges; then two for the frame of each level
@@ -275,8 +275,9 @@ def resumed(
             jumps.append((asm.jump("JUMP_FORWARD"), unit))
             asm.rows.append((start, returned, asm.unit, len(layout.stack), False))
             start = returned
-            emit_catch(asm, rest, place_of(code, caller))
-            jumps.append((asm.jump("JUMP_FORWARD"), jump_target(code, caller) if rest.jumps else following))
+            emit_catch(asm, rest, arg, place_of(code, caller))
+            if rest.told is None:
+                jumps.append((asm.jump("JUMP_FORWARD"), jump_target(code, caller) if rest.jumps else following))
         jumps += [(jump, jump_target(code, caller)) for jump in asm.leaving]
         span = (start, asm.unit)
         asm.go_back()
@@ -292,22 +293,6 @@ def resumed(
 def jump_target(code: CodeType, unit: int) -> int:
     name, arg, following = units(code)[unit]
     return int(tables.ARGUMENTS[name](None, arg, following))
-
-
-def emit_catch(asm: Assembler, rest: Finish, place: Sequence[int | None]) -> None:
-    """An exception that is an answer: no longer one, and what it takes from the stack is gone; others go on."""
-    asm.emit("PUSH_EXC_INFO", 0, place)
-    asm.emit("LOAD_CONST", object_constant(asm, rest.catches), place)
-    asm.emit("CHECK_EXC_MATCH", 0, place)
-    matches = asm.jump("POP_JUMP_FORWARD_IF_TRUE", place)
-    asm.emit("SWAP", 2, place)
-    asm.emit("POP_EXCEPT", 0, place)
-    asm.emit("RERAISE", 0, place)
-    asm.land(matches, asm.unit)
-    asm.emit("POP_TOP", 0, place)
-    asm.emit("POP_EXCEPT", 0, place)
-    for _ in range(rest.dropped):
-        asm.emit("POP_TOP", 0, place)
 
 
 def revived(code: CodeType, unit: int, layout: Layout) -> CodeType:

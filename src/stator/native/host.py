@@ -205,14 +205,28 @@ class Host(ImportingWorld):
 
     def read_attr(self, f: Frame, obj: Any, name: str) -> Any:
         """As `load_attr`, for a register: the value may be hollow."""
+        try:
+            return self.seek_attr(f, obj, name)
+        except Raised as raised:
+            if raised is RAISED:
+                attributes.note_missing(f, obj, name)
+            raise
+
+    def seek_attr(self, f: Frame, obj: Any, name: str) -> Any:
+        """As `read_attr`, where nobody sees the error."""
         cls = type(obj)
         return (READERS.get(id(cls)) or reader_of(cls))(self, f, obj, name)
 
     def load_method(self, f: Frame, obj: Any, name: str) -> tuple[Any, Any]:
         reader = READERS.get(id(type(obj))) or reader_of(type(obj))
-        if reader is attributes.read_instance:
+        if reader is not attributes.read_instance:
+            return self.read_attr(f, obj, name), UNBOUND
+        try:
             return attributes.read_method(self, f, obj, name)
-        return reader(self, f, obj, name), UNBOUND
+        except Raised as raised:
+            if raised is RAISED and not _frames.generic_access(type(obj)) & 1:
+                attributes.note_missing(f, obj, name)
+            raise
 
     def store_attr(self, f: Frame, obj: Any, name: str, value: Any) -> None:
         writer_of(type(obj))(self, f, obj, name, value)

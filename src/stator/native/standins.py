@@ -49,7 +49,8 @@ def stand_getattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: 
 def attribute_or(host: Host, f: Frame, obj: Any, name: str, default: Any, light: bool = False) -> Any:
     """The attribute (with `light` perhaps hollow), or the default when reading it raises AttributeError."""
     try:
-        return (host.read_attr if light else host.load_attr)(f, obj, name)
+        value = host.seek_attr(f, obj, name)
+        return value if light or not host.hollow else host.settled(value)
     except BaseException as raised:
         if raised is not RAISED or not isinstance(f.error, AttributeError):
             raise

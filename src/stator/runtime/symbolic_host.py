@@ -592,9 +592,7 @@ def enter_size(world: Any, obj: torch.Size, path: Any) -> Any:
     world.guards.add(path, TYPE_IS, torch.Size, world.origin())
     world.guards.add(path, LEN, len(obj), world.origin())
     items = [enter_number(world, number, path.item(i), world.policy.takes_part) for i, number in enumerate(obj)]
-    if all(type(item) is int for item in items):
-        return obj
-    return world.register_shadow(obj, path, torch.Size(items))
+    return world.identities.enter_parts(obj, path, obj, items, torch.Size)
 
 
 def enter_float(world: Any, obj: float, path: Any) -> Any:

@@ -18,9 +18,9 @@ Bounds = tuple[int | None, int | None]
 class Unknown:
     """One unknown: its expression, its value in this call (None if nobody knows) or a guess, its least value, and the
     symbols it depends on; `parts`: numerator and divisor of a quotient, whose expression is made when it is needed;
-    `least`, `most`: numbers that a maximum or minimum is one of."""
+    `least`, `most`: numbers that a maximum or minimum is one of; `length`: of its expression, in unknowns."""
 
-    __slots__ = ("expr", "guess", "hint", "least", "low", "most", "number", "parts", "symbols")
+    __slots__ = ("expr", "guess", "hint", "least", "length", "low", "most", "number", "parts", "symbols")
 
     def __init__(self, index: int, expr: Any, hint: int | None, guess: int | None, low: int | None) -> None:
         self.expr = expr
@@ -32,6 +32,7 @@ class Unknown:
         self.least: tuple[Number, ...] = ()
         self.most: tuple[Number, ...] = ()
         self.symbols: frozenset[Any] = frozenset()
+        self.length = 1
 
 
 class Bounding:

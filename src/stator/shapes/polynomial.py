@@ -95,6 +95,18 @@ def multiply(a: Number, b: Number) -> Number:
     return made({monomial: c for monomial, c in terms.items() if c})
 
 
+def growth(a: Number, b: Number) -> int:
+    """How much longer than its parts a * b is: with one term on one side only that term is."""
+    left, right = terms_of(a), terms_of(b)
+    if not left or not right:
+        return 0
+    degree = max(map(len, left)) + max(map(len, right)) if type(a) is type(b) else 0
+    return max(degree * DEGREES, len(left) * len(right) if len(left) > 1 and len(right) > 1 else 0)
+
+
+DEGREES = 4  # terms that are as bad as a higher degree
+
+
 def power(a: Number, exponent: int) -> Number:
     """a ** exponent, for a small exponent."""
     result: Number = 1

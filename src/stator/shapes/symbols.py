@@ -14,6 +14,8 @@ from stator.errors import ConstraintViolation, InternalError, Location, Unsuppor
 from stator.guards.path import Path
 from stator.guards.relation import INT, SIZE, STRIDE, Operand, Relation
 from stator.shapes import polynomial
+from stator.shapes.calculations import COUNT, Kind
+from stator.shapes.calculations import INT as ANY_INT
 from stator.shapes.env import Name, env_class
 from stator.shapes.marks import ANY, Bounds
 from stator.shapes.polynomial import Number, Polynomial
@@ -365,7 +367,8 @@ class Symbols:
 
     def clamped(self, bound: Any, low: Any, size: Any) -> Any:
         """What Python makes of a bound that is not negative: it ends where the dimension does."""
-        return self.compute(torch.sym_max, self.compute(torch.sym_min, bound, size), low)
+        least = self._computed(torch.sym_min, (number_of(bound), number_of(size)))
+        return self._computed(torch.sym_max, (number_of(least), number_of(low)))
 
     def _is_from_end(self, bound: Any, size: Any) -> bool:
         """Whether a bound is rather negative: if the numbers that it is made of are about half of the size."""
@@ -444,6 +447,11 @@ class Symbols:
     def compute(self, function: Any, *args: Any) -> Any:
         """The result of an operator on symbolic ints and ints."""
         numbers = tuple(map(number_of, args))
+        if self.unbacked and function not in _SUMS and self.unknowns.is_long(function, *numbers):
+            return self._shortened(function, numbers)
+        return self._computed(function, numbers)
+
+    def _computed(self, function: Any, numbers: tuple[Number, ...]) -> Any:
         made = self._calculated(function, numbers)
         if made is None:
             made = self._results.get((function, numbers))
@@ -454,6 +462,16 @@ class Symbols:
                 made = result if type(result) is int else self.unknowns.of(result.node.expr)
                 self._results[function, numbers] = made
         return self.traced(made)
+
+    def _shortened(self, function: Any, numbers: tuple[Number, ...]) -> Any:
+        """The result as a number of its own, which Python calculates in the graph."""
+        divisor = numbers[-1] if function is operator.mod else None
+        if type(divisor) is int and divisor > 0:
+            kind = Kind(int, 0, divisor - 1)
+        else:
+            lows = [self.unknowns.bounds(number)[0] for number in numbers]
+            kind = COUNT if all(low is not None and low >= 0 for low in lows) else ANY_INT
+        return self.floats.evaluate(_PLAIN.get(function, function), tuple(map(self.traced, numbers)), kind)
 
     def _calculated(self, function: Any, numbers: tuple[Number, ...]) -> Number | None:
         """What a polynomial can say."""
@@ -630,3 +648,5 @@ _DIRECT: dict[Any, Callable[..., Number]] = {
     operator.mul: polynomial.multiply,
     operator.neg: lambda a: polynomial.multiply(a, -1),
 }
+_SUMS = frozenset({operator.add, operator.sub, operator.neg})  # they are no longer than their parts together
+_PLAIN = {torch.sym_max: max, torch.sym_min: min}

@@ -18,6 +18,7 @@ from stator.shapes.quotients import quotient
 from stator.shapes.unbacked import guess
 
 LARGEST_POWER = 8
+LARGEST_LENGTH = 64  # of quotients, products and maxima of numbers from data
 MOST_TERMS = 64  # larger products stay as they are
 _DIVIDED = ("FloorDiv", "CleanDiv", "Mod", "PythonMod")
 _CHOSEN = {"Max": operator.ge, "Min": operator.le}  # how it compares with the other one
@@ -131,6 +132,7 @@ class Unknowns(Bounding):
             rounded = [None if value is None else value // divisor for value in (hint, guess, low)]
             made = self._made(None, rounded[0], rounded[1], rounded[2], self.symbols_of(number))
             made.parts = number, divisor
+            made.length += self._length(number)
             self._quotients[number, divisor] = made
         return made.number
 
@@ -162,6 +164,7 @@ class Unknowns(Bounding):
 
     def _made(self, expr: Any, hint: int | None, guess: int | None, low: int | None, symbols: Any) -> Unknown:
         made = Unknown(len(self.all), expr, hint, guess, low)
+        made.length = 1 if expr is None or expr.is_Symbol else sum(1 for _ in _sympy().preorder_traversal(expr))
         made.symbols = frozenset(symbols)
         for symbol in made.symbols:
             self._users.setdefault(symbol, []).append(len(self.all))
@@ -275,6 +278,15 @@ class Unknowns(Bounding):
                 c *= value
             total += c
         return total
+
+    def is_long(self, function: Any, *numbers: Number) -> bool:
+        """Whether what is made of numbers from data is so long that sympy would take its time."""
+        length = polynomial.growth(*numbers) if function is operator.mul else sum(map(self._length, numbers))
+        return length > LARGEST_LENGTH and any(self.hint(number) is None for number in numbers)
+
+    def _length(self, number: Number) -> int:
+        """How many unknowns a number is written with, those that its quotients are made of among them."""
+        return sum(self.all[index].length for monomial in polynomial.terms_of(number) for index in monomial)
 
     def symbols_of(self, number: Polynomial) -> frozenset[Any]:
         """The symbols that a number is made of."""

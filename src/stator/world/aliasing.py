@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,7 +28,7 @@ class Identities:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.tuples: dict[int, tuple[Any, list[Path]]] = {}  # those that came in as they are, and from where
+        self.unchanged: dict[int, tuple[Any, list[Path]]] = {}  # tuples, sizes and slices that came in as they are
         self.constants: dict[int, tuple[Any, list[Path]]] = {}  # those from outside, and from where
         self.nans: dict[int, tuple[Any, Path, Any]] = {}  # those from outside: from where, and what stands for them
         self.sought: dict[int, int] = {}  # constants whose identity mattered: number of guards at that time
@@ -46,10 +47,21 @@ class Identities:
             self.world.guards.distinct([one, two], self.world.origin())
 
     def place(self, value: Any) -> Path | None:
-        """Where an object came from that is no constant, or a tuple that is one."""
+        """Where an object came from that is no constant, or one with parts that is."""
         record = self.world.records.get(id(value))
-        known = self.tuples.get(id(value), (value, [None]))[1][0]
+        known = self.unchanged.get(id(value), (value, [None]))[1][0]
         return known if record is None else record.path
+
+    def enter_parts(self, obj: Any, path: Path, parts: Iterable[Any], entered: Sequence[Any], make: Any) -> Any:
+        """An immutable object by its parts: itself if they are, or a shadow; by two ways it is one object."""
+        known = self.unchanged.get(id(obj))
+        if all(map(operator.is_, entered, parts)):
+            self.unchanged.setdefault(id(obj), (obj, []))[1].append(path)
+            return obj
+        if known is not None:  # it came in as it is by another way
+            self.world.guards.add(path, SAME, known[1][0], self.world.origin())
+            return obj
+        return self.world.register_shadow(obj, path, make(entered))
 
     def enter_nan(self, value: Any, path: Path, form: Callable[[World, Any, Path], Any]) -> Any:
         """A nan that comes by two ways is one object in each call, and two nans stay two."""
@@ -68,14 +80,14 @@ class Identities:
         for path, check, key, origin in guards.rows():
             if check is EQ and key is value and path is not None:
                 guards.add(path, IS, value, origin)
-        for path in self.tuples.get(id(value), (value, ()))[1]:
+        for path in self.unchanged.get(id(value), (value, ()))[1]:
             guards.add(path, IS, value, self.world.origin())
         self.sought[id(value)] = len(guards)
 
     def source(self, value: Any) -> Path | None:
         """Where something came from that is guarded as it is, but of which a copy is not the same."""
-        if type(value) is tuple and value and id(value) in self.tuples:
-            return self.one_of(self.tuples[id(value)][1])
+        if id(value) in self.unchanged and not (type(value) is tuple and not value):  # there is one empty tuple
+            return self.one_of(self.unchanged[id(value)][1])
         if type(value) in VALUES and id(value) in self.constants and not is_one_of_its_kind(value):
             paths = [path for path in self.constants[id(value)][1] if self.world.guards.has(path, EQ)]
             return self.one_of(paths) if 1 <= len(paths) <= MOST_WAYS else None

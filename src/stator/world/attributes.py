@@ -24,6 +24,7 @@ RAW_READ, RAW_WRITE = _frames.original_getattr, _frames.original_setattr
 Function, Method = types.FunctionType, types.MethodType
 TUPLE_FIELD = type(namedtuple("Named", "field").__dict__["field"])  # reads an item, which has come through the door
 BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
+NAME, OBJ = AttributeError.__dict__["name"], AttributeError.__dict__["obj"]
 C_DATA = (types.GetSetDescriptorType, types.MemberDescriptorType)
 Reader = Callable[["World", Frame, Any, str], Any]
 
@@ -32,6 +33,14 @@ def absent(f: Frame, obj: Any, name: str) -> Any:
     """AttributeError as object.__getattribute__ raises it."""
     text = f"'{type(obj).__name__}' object has no attribute '{name}'"
     return throw(f, AttributeError(text, name=name, obj=obj))
+
+
+def note_missing(f: Frame, obj: Any, name: str) -> None:
+    """An AttributeError that says neither what was sought nor in what is told by CPython, whoever raised it."""
+    error = f.error
+    if isinstance(error, AttributeError) and NAME.__get__(error) is None and OBJ.__get__(error) is None:
+        NAME.__set__(error, name)
+        OBJ.__set__(error, obj)
 
 
 def instance_value(world: World, obj: Any, name: str) -> Any:

@@ -138,19 +138,12 @@ def enter_tuple(world: World, obj: Any, path: Path) -> Any:
     world.guards.add(path, TYPE_IS, cls, world.origin())
     world.guards.add(path, LEN, len(obj), world.origin())
     items = [world.enter(item, path.item(i)) for i, item in enumerate(tuple.__iter__(obj))]
-    if all(map(operator.is_, items, tuple.__iter__(obj))):
-        if cls is not tuple:
-            world.type_info(cls)
-            world.register(obj, path)
-        else:
-            world.identities.tuples.setdefault(id(obj), (obj, []))[1].append(path)
-        return obj
     if cls is tuple:
-        if (known := world.identities.tuples.get(id(obj))) is not None:  # it came in as it is by another way
-            world.guards.add(path, SAME, known[1][0], world.origin())
-            return obj
-        return world.register_shadow(obj, path, tuple(items))
+        return world.identities.enter_parts(obj, path, obj, items, tuple)
     world.type_info(cls)
+    if all(map(operator.is_, items, tuple.__iter__(obj))):
+        world.register(obj, path)
+        return obj
     structure = is_structure(cls)
     if not structure and "n_fields" in _frames.class_dict(cls):  # some of its fields are no items
         raise world.refuse("outside-type", type=cls.__name__)

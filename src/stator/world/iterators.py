@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import io
 import itertools
-import operator
 import sys
 import types
 from typing import TYPE_CHECKING, Any
@@ -68,9 +67,7 @@ def enter_slice(world: World, obj: Any, path: Path) -> Any:
     world.guards.add(path, TYPE_IS, slice, world.origin())
     before = [obj.start, obj.stop, obj.step]
     parts = [world.enter(part, path.get(name)) for part, name in zip(before, ("start", "stop", "step"), strict=True)]
-    if all(map(operator.is_, parts, before)):
-        return obj
-    return world.register_shadow(obj, path, slice(*parts))
+    return world.identities.enter_parts(obj, path, before, parts, lambda made: slice(*made))
 
 
 def enter_opaque(world: World, obj: Any, path: Path) -> Any:

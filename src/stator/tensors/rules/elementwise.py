@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from stator.shapes.scalar import TracedInt
 from stator.tensors.meta import Meta
 from stator.tensors.rules.layout import (
+    are_exact,
     are_in_order,
     broadcast,
     copied,
@@ -67,7 +68,7 @@ def _common(*operands: Any, dtype: torch.dtype) -> Fresh:
     shape = broadcast([meta.size for meta in metas])
     need(shape is not None)
     assert shape is not None
-    if not are_in_order(shape, metas):
+    if not are_in_order(shape, metas) and not are_exact(metas):
         need(all(map(is_definite, metas)))
         if not all(map(is_surely_row_major, metas)):  # see is_definite
             need(not has_one(shape) or all(is_row_major(meta) or len(meta.size) == len(shape) for meta in metas))
@@ -99,6 +100,7 @@ def _between(a: Meta, b: Meta) -> Fresh:
 
 
 def _division(a: Any, b: Any) -> Fresh:
+    need(is_meta(a) or is_definite(b))  # eager multiplies the reciprocal
     made = _numeric(a, b)
     dtype = made.dtype if made.dtype in FLOATS else torch.get_default_dtype()
     return Fresh(made.size, dtype, made.stride)
@@ -107,6 +109,7 @@ def _division(a: Any, b: Any) -> Fresh:
 def _power(a: Any, b: Any) -> Fresh:
     need(is_meta(a) and a.dtype in FLOATS)
     need(not is_meta(b) or b.dtype in FLOATS)
+    need(is_meta(b) or is_definite(a))  # eager has functions of one tensor for these
     return _numeric(a, b)
 
 
@@ -200,7 +203,7 @@ def _clone(meta: Meta) -> Fresh:
 
 def _like(meta: Meta, dtype: torch.dtype | None = None) -> Fresh:
     wanted = meta.dtype if dtype is None else dtype
-    need(is_definite(meta) and wanted in KNOWN)
+    need((are_exact([meta]) or is_definite(meta)) and wanted in KNOWN)
     return Fresh(tuple(meta.size), wanted, copied(meta), grad=False)
 
 

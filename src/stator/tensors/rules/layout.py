@@ -109,6 +109,12 @@ def is_definite(meta: Meta) -> bool:
     return batch_of_one and is_dense(meta) and not is_contiguous(meta)
 
 
+def are_exact(operands: Sequence[Meta]) -> bool:
+    """Whether it is certain which sizes are one, so that the strides of all are those that eager makes."""
+    lengths = [length for meta in operands for length in meta.size]
+    return all(type(length) is int or surely(operator.ne, length, 1) for length in lengths)
+
+
 def is_contiguous(meta: Meta) -> bool:
     """What `Tensor.is_contiguous()` answers; sizes are not zero."""
     if is_row_major(meta):
@@ -160,6 +166,14 @@ def channels_last(size: Sequence[int]) -> Sizes:
     return (moved[0], moved[-1], *moved[1:-1])
 
 
+def is_channels_last(meta: Meta) -> bool:
+    """What `Tensor.is_contiguous` answers for images whose channels lie next to each other; sizes are not zero."""
+    if len(meta.size) != 4:
+        return False
+    expected = zip(meta.size, meta.stride, channels_last(meta.size), strict=True)
+    return all(length == 1 or stride == wanted for length, stride, wanted in expected)
+
+
 def broadcast(sizes: Sequence[Sequence[int]]) -> Sizes | None:
     """The common size of operands; None when they do not fit."""
     rank = max(map(len, sizes), default=0)
@@ -204,6 +218,8 @@ def elementwise(shape: Sizes, operands: Sequence[Meta], scalars: bool = False) -
     if not scalars and all(_is_whole(shape, meta) for meta in operands):
         if all(map(is_contiguous, operands)):
             return row_major(shape)
+        if has_one(shape) and all(map(is_channels_last, operands)):
+            return channels_last(shape)
         if is_dense(first) and all(meta.stride == first.stride for meta in operands):
             return first.stride
     return _filled(shape, _order(shape, [_spread(shape, meta) for meta in operands]))

@@ -139,7 +139,7 @@ def agree(func: Any, plan: Plan, asked: Plan, symbols: Symbols | None = None) ->
         return
     samples = [{}] if symbols is None else symbols.unknowns.samples()
     for values in samples:
-        if (one := _spelt(plan, values)) != (other := _spelt(asked, values)):
+        if (one := spelt(plan, values)) != (other := spelt(asked, values)):
             raise InternalError(f"the rule for {func} says {one}, FakeTensor {other}")
 
 
@@ -160,20 +160,25 @@ INEXACT: set[Any] = {
 }
 
 
-def _spelt(value: Any, values: dict[Any, Any]) -> Any:
-    """A plan in which metadata is spelt out, for some values of the symbols."""
+def spelt(value: Any, values: dict[Any, Any]) -> Any:
+    """A plan in which metadata is spelt out, for some values of the symbols; where a size is one FakeTensor has other
+    strides than eager, so they are left out."""
     if type(value) is SymbolicMeta:
         number = value.symbols.unknowns.at
         sizes, strides, offset = value.key[:3]
         size, stride = (tuple(number(part, values) for part in numbers) for numbers in (sizes, strides))
-        return (size, stride, number(offset, values), *value.key[3:])
+        return (size, _definite(size, stride), number(offset, values), *value.key[3:])
     if isinstance(value, Meta):
-        return value.key
+        return (value.key[0], _definite(*value.key[:2]), *value.key[2:])
     if type(value) in (tuple, list):
-        return tuple(_spelt(item, values) for item in value)
+        return tuple(spelt(item, values) for item in value)
     if is_dataclass(value):
-        return type(value), *(_spelt(getattr(value, field.name), values) for field in fields(value))
+        return type(value), *(spelt(getattr(value, field.name), values) for field in fields(value))
     return value
+
+
+def _definite(size: Any, stride: Any) -> tuple[Any, ...]:
+    return tuple(None if length == 1 else step for length, step in zip(size, stride, strict=True))
 
 
 def is_ordinary(meta: Meta) -> bool:
