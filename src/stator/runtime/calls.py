@@ -94,8 +94,8 @@ class ResumedCall(Call):
     def __init__(self, continuation: Continuation, values: tuple[Any, ...]) -> None:
         super().__init__(None, values, None)
         self.continuation = continuation
-        once = not continuation.loops
-        self.requested, self.behind_one = once and continuation.requested, once and continuation.first
+        self.requested = continuation.requested
+        self.behind_one = continuation.first and not continuation.loops
 
     def run(self, owner: Any = None) -> Any:
         function, state = self.continuation.build(self.values)
