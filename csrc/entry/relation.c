@@ -103,26 +103,15 @@ int_rshift(int64_t number, int64_t bits, int64_t *out)
     return true;
 }
 
-static bool
-int_and_(int64_t left, int64_t right, int64_t *out)
-{
-    *out = left & right;
-    return true;
-}
-
-static bool
-int_or_(int64_t left, int64_t right, int64_t *out)
-{
-    *out = left | right;
-    return true;
-}
-
-static bool
-int_xor(int64_t left, int64_t right, int64_t *out)
-{
-    *out = left ^ right;
-    return true;
-}
+#define INT_BITS(name, op)                                           \
+    static bool int_##name(int64_t left, int64_t right, int64_t *out) \
+    {                                                                 \
+        *out = left op right;                                         \
+        return true;                                                  \
+    }
+INT_BITS(and_, &)
+INT_BITS(or_, |)
+INT_BITS(xor, ^)
 
 static bool
 int_gcd(int64_t left, int64_t right, int64_t *out)
