@@ -74,18 +74,18 @@ def is_odd(value: Any) -> bool:
     return type(value) is float and value - value != 0
 
 
-def spelt(value: Any, deep: int = 0) -> list[Any] | None:
+def spelt(host: Any, value: Any, deep: int = 0) -> list[Any] | None:
     """The texts that `repr` of a container with numbers in it that vary consists of; None for anything else."""
     kind = type(value)
     if kind in PLAIN:
         return [repr(value)]
     if waits(value):
         return [TracedText("repr(", (value,), ")")]
-    if kind not in BRACKETS or deep == DEEPEST:
+    if kind not in BRACKETS or deep == DEEPEST or id(value) in host.hollow:
         return None
     found: list[Any] = []
     for item in value.items() if kind is dict else value:
-        parts = [spelt(part, deep + 1) for part in (item if kind is dict else (item,))]
+        parts = [spelt(host, part, deep + 1) for part in (item if kind is dict else (item,))]
         if any(part is None for part in parts):
             return None
         for between, part in zip((", " if found else "", ": "), parts, strict=False):
@@ -96,7 +96,7 @@ def spelt(value: Any, deep: int = 0) -> list[Any] | None:
 
 def spelt_out(host: Any, value: Any) -> Any:
     """That as one text; NotImplemented if nothing in it varies."""
-    parts = spelt(value) if id(value) not in host.hollow else None
+    parts = spelt(host, value)
     return joined(parts) if parts is not None and TracedText in map(type, parts) else NotImplemented
 
 
