@@ -204,6 +204,11 @@ PyObject *beneath(PyObject *module, PyObject *iterator);
 PyObject *plain_fold(PyObject *module, PyObject *function);
 Py_ssize_t upcoming_size(Py_ssize_t start);
 
+/* counting.c: enumerate. */
+int counting_init(void);
+PyObject *enumerate_count(PyObject *module, PyObject *object);
+PyObject *recount(PyObject *module, PyObject *args);
+
 /* itertools.c: the same for count, cycle, repeat, chain and islice. */
 int itertools_init(void);
 bool itertools_known(PyTypeObject *type);

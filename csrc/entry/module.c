@@ -66,6 +66,8 @@ static PyMethodDef functions[] = {
     {"same_constant", same_constant, METH_VARARGS, "same_constant(object, key) -> what the EQ check answers"},
     {"mortal", mortal_ask, METH_O, "mortal(object) -> whether guards that compare with it hold it weakly"},
     {"upcoming", (PyCFunction)(void (*)(void))upcoming, METH_FASTCALL, "upcoming(start, iterator) -> some of the elements after the next `start`"},
+    {"enumerate_count", enumerate_count, METH_O, "enumerate_count(iterator) -> the number that it gives next"},
+    {"recount", recount, METH_VARARGS, "recount(iterator, number): an enumerate gives this number next"},
     {"beneath", beneath, METH_O, "beneath(iterator) -> the iterators and mutable containers it goes over"},
     {"plain_fold", plain_fold, METH_O, "plain_fold(function) -> what a function written in C makes of a list of plain numbers; else None"},
     {"set_layout", set_layout, METH_O, "set_layout(set) -> which places of its table are taken"},
@@ -134,7 +136,7 @@ connect_torch(void)
 PyMODINIT_FUNC
 PyInit__entry(void)
 {
-    if (verify_ordered() < 0 || hashes_init() < 0 || upcoming_init() < 0 || cached_init() < 0 || connect_torch() < 0 || PyType_Ready(&Program_Type) < 0 || PyType_Ready(&Compiled_Type) < 0
+    if (verify_ordered() < 0 || hashes_init() < 0 || upcoming_init() < 0 || counting_init() < 0 || cached_init() < 0 || connect_torch() < 0 || PyType_Ready(&Program_Type) < 0 || PyType_Ready(&Compiled_Type) < 0
         || PyType_Ready(&Tail_Type) < 0 || PyType_Ready(&Watch_Type) < 0) {
         return NULL;
     }

@@ -34,6 +34,13 @@ typedef struct {
     Py_ssize_t left;
 } DictIterator;
 
+/* enumerate; `counting.c` tries the layout at import. */
+typedef struct {
+    PyObject_HEAD
+    Py_ssize_t index; /* PY_SSIZE_T_MAX: a number of arbitrary size is elsewhere */
+    PyObject *iterator, *result, *large, *one;
+} EnumerateIterator;
+
 typedef enum { FIND_FOUND, FIND_ABSENT, FIND_UNSAFE } Find;
 
 /* Says whether two dict keys with equal hashes are equal: 1, 0, or -1 if only user code could tell. */

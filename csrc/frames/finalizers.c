@@ -31,17 +31,34 @@ static void finalize_in_span(destructor finalize, PyObject *obj) {
     stator_span_leave(ts, &span);
 }
 
-/* Plain generators that the captured program made bear a mark, in a field that only other kinds use; stator and torch
-   make and drop a lot of them too. */
-void stator_mark_generator(PyObject *generator) {
-    if (PyGen_CheckExact(generator)) {
-        ((PyGenObject *)generator)->gi_hooks_inited = 1;
+/* A generator that the captured program has made; stator and torch make and drop a lot of them too. */
+int stator_note_generator(PyObject *generator) {
+    PyObject *reference = PyWeakref_NewRef(generator, NULL);
+    PyObject *address = reference ? PyLong_FromVoidPtr(generator) : NULL;
+    int failed = !address || PyDict_SetItem(stator_thread.generators, address, reference) < 0;
+    Py_XDECREF(address);
+    Py_XDECREF(reference);
+    return failed ? -1 : 0;
+}
+
+/* Takes a generator out of those of the captured program: whether it was one. Keeps an exception that is on its way. */
+static int take_generator(PyObject *generator) {
+    PyObject *noted = stator_thread.generators;
+    if (!noted || !PyDict_GET_SIZE(noted)) {
+        return 0;
     }
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *address = PyLong_FromVoidPtr(generator);
+    int found = address && PyDict_GetItemWithError(noted, address) && PyDict_DelItem(noted, address) == 0;
+    Py_XDECREF(address);
+    PyErr_Restore(type, value, traceback);
+    return found;
 }
 
 static void finalize_generator(PyObject *generator) {
     PyGenObject *gen = (PyGenObject *)generator;
-    int inside = !PyGen_CheckExact(generator) || gen->gi_hooks_inited;
+    int inside = take_generator(generator) || !PyGen_CheckExact(generator);
     int runs_code = gen->gi_frame_state == FRAME_SUSPENDED
                     || (gen->gi_frame_state == FRAME_CREATED && PyCoro_CheckExact(generator)); /* warns */
     if (inside && runs_code && !stator_skip_code(gen->gi_code)) {

@@ -251,53 +251,7 @@ static PyObject *make_frame(PyObject *module, PyObject *const *args, Py_ssize_t 
     return (PyObject *)frame;
 }
 
-/* generator_state(generator) -> (function, unit or -1, localsplus, stack, handled) of one that does not run; None if it
-   is over. UNBOUND stands for NULL. */
-static PyObject *generator_state(PyObject *module, PyObject *object) {
-    if (!PyGen_CheckExact(object) && !PyCoro_CheckExact(object)) {
-        PyErr_SetString(PyExc_TypeError, "generator_state() takes a generator or coroutine");
-        return NULL;
-    }
-    PyGenObject *generator = (PyGenObject *)object;
-    if (generator->gi_frame_state >= FRAME_COMPLETED) {
-        Py_RETURN_NONE;
-    }
-    if (generator->gi_frame_state == FRAME_EXECUTING) {
-        PyErr_SetString(PyExc_ValueError, "the generator is running");
-        return NULL;
-    }
-    _PyInterpreterFrame *raw = (_PyInterpreterFrame *)generator->gi_iframe;
-    int fast = raw->f_code->co_nlocalsplus, used = raw->stacktop;
-    int unit = generator->gi_frame_state == FRAME_CREATED ? -1 : (int)(raw->prev_instr - _PyCode_CODE(raw->f_code));
-    PyObject *parts[2] = {PyList_New(fast), PyList_New(used - fast)};
-    for (int i = 0; parts[0] && parts[1] && i < used; i++) {
-        PyObject *value = raw->localsplus[i] ? raw->localsplus[i] : stator_unbound;
-        PyList_SET_ITEM(parts[i >= fast], i < fast ? i : i - fast, Py_NewRef(value));
-    }
-    PyObject *handled = generator->gi_exc_state.exc_value;
-    if (!parts[0] || !parts[1]) {
-        Py_XDECREF(parts[0]);
-        Py_XDECREF(parts[1]);
-        return NULL;
-    }
-    return Py_BuildValue("(OiNNO)", raw->f_func, unit, parts[0], parts[1], handled ? handled : Py_None);
-}
-
-/* discard_generators(references): those still alive end without running any code of theirs. */
-static PyObject *discard_generators(PyObject *module, PyObject *references) {
-    for (Py_ssize_t i = 0; PyList_Check(references) && i < PyList_GET_SIZE(references); i++) {
-        PyObject *object = PyWeakref_GetObject(PyList_GET_ITEM(references, i));
-        if (object && object != Py_None && ((PyGenObject *)object)->gi_frame_state < FRAME_EXECUTING) {
-            ((PyGenObject *)object)->gi_frame_state = FRAME_COMPLETED;
-        }
-    }
-    PyErr_Clear();
-    Py_RETURN_NONE;
-}
-
 static PyMethodDef functions[] = {
-    {"discard_generators", discard_generators, METH_O, "end the generators in a list of weak references, unobserved"},
-    {"generator_state", generator_state, METH_O, "generator_state(generator) -> (function, unit, localsplus, stack, handled)"},
     {"make_frame", (PyCFunction)(void (*)(void))make_frame, METH_FASTCALL, "make_frame(code, globals, lasti)"},
     {NULL},
 };

@@ -25,7 +25,7 @@ typedef struct Thread {
     PyObject *interpret;  /* called with a new Frame; borrowed from the capture */
     PyObject *frame_type; /* subclass of Frame to instantiate; borrowed */
     PyObject *inside_types; /* id -> class made during this capture; borrowed */
-    PyObject *generators; /* list of weak references to those made during this capture; borrowed */
+    PyObject *generators; /* address -> weak reference of those made during this capture, not finalized yet; borrowed */
     PyObject *instances;  /* set: addresses of objects with __del__ made during this capture, not finalized yet; borrowed */
     PyObject *abandoned;  /* stator's own exception on its way out; strong or NULL */
     Frame *ending;              /* the frame in which an object is being finalized, or NULL */
@@ -64,6 +64,7 @@ int stator_skip_code(PyCodeObject *code);
 CodeMark stator_code_mark(PyCodeObject *code);
 int stator_hook_ready(PyObject *module);
 int stator_frame_ready(PyObject *module);
+int stator_generators_ready(PyObject *module);
 int stator_note_classes(int change);
 int stator_slots_ready(PyObject *module);
 int stator_classes_ready(PyObject *module);
@@ -73,7 +74,7 @@ PyObject *stator_read(PyObject *obj, PyObject *name, getattrofunc original); /* 
 PyTypeObject *stator_sample_class(const char *method);
 int stator_finalizers_ready(PyObject *module);
 void stator_discard_instances(PyObject *addresses);
-void stator_mark_generator(PyObject *generator);
+int stator_note_generator(PyObject *generator);
 void stator_watch_finalizer(PyTypeObject *type);
 void stator_unwatch_finalizer(PyTypeObject *type);
 int stator_identities_ready(PyObject *module);

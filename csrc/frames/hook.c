@@ -157,7 +157,35 @@ static PyObject *interpret(PyThreadState *ts, _PyInterpreterFrame *raw) {
     return result;
 }
 
+/* Whether a frame is of a function in gc.callbacks that the collector calls, wherever the program just is. */
+static int is_told_of_collection(PyThreadState *ts, _PyInterpreterFrame *raw) {
+    PyObject *told = told_of_collection(ts);
+    for (Py_ssize_t i = 0; told && PyList_CheckExact(told) && i < PyList_GET_SIZE(told); i++) {
+        PyObject *one = PyList_GET_ITEM(told, i);
+        PyObject *function = PyMethod_Check(one) ? PyMethod_GET_FUNCTION(one) : one;
+        if (function == (PyObject *)raw->f_func) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Runs a frame and all below it as if nothing was captured or compiled. */
+static PyObject *run_apart(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag) {
+    PyObject *below = stator_thread.below;
+    int armed = stator_thread.armed;
+    stator_thread.below = NULL;
+    stator_thread.armed = 0;
+    PyObject *result = _PyEval_EvalFrameDefault(ts, raw, throwflag);
+    stator_thread.armed = armed;
+    stator_thread.below = below;
+    return result;
+}
+
 static PyObject *hook(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag) {
+    if (is_told_of_collection(ts, raw)) {
+        return run_apart(ts, raw, throwflag);
+    }
     if (!stator_thread.armed) {
         return stator_thread.below ? stator_below(ts, raw, throwflag) : _PyEval_EvalFrameDefault(ts, raw, throwflag);
     }
@@ -180,13 +208,8 @@ static PyObject *hook(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag
     int makes_generator = raw->f_code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
     if (makes_generator && !frame_is_generator(raw)) { /* only as far as RETURN_GENERATOR */
         PyObject *made = _PyEval_EvalFrameDefault(ts, raw, throwflag);
-        PyObject *reference = made ? PyWeakref_NewRef(made, NULL) : NULL;
-        if (reference && PyList_Append(stator_thread.generators, reference) < 0) {
+        if (made && stator_note_generator(made) < 0) {
             Py_CLEAR(made);
-        }
-        Py_XDECREF(reference);
-        if (made) {
-            stator_mark_generator(made);
         }
         return made;
     }

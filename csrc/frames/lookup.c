@@ -17,6 +17,12 @@ static PyObject *instance_dict(PyObject *module, PyObject *obj) {
     return Py_NewRef(slot && *slot ? *slot : Py_None);
 }
 
+/* attribute_count(obj) -> how many attributes the __dict__ slot holds, which is not made for that. */
+static PyObject *attribute_count(PyObject *module, PyObject *obj) {
+    PyObject **slot = _PyObject_GetDictPtr(obj);
+    return PyLong_FromSsize_t(slot && *slot && PyDict_Check(*slot) ? PyDict_GET_SIZE(*slot) : 0);
+}
+
 /* class_dict(cls) -> the real dict behind cls.__dict__ (read only by agreement). */
 static PyObject *class_dict(PyObject *module, PyObject *cls) {
     if (!PyType_Check(cls) || !((PyTypeObject *)cls)->tp_dict) {
@@ -89,6 +95,7 @@ static PyObject *slot_get(PyObject *module, PyObject *const *args, Py_ssize_t na
 PyMethodDef stator_lookup_methods[] = {
     {"type_lookup", (PyCFunction)(void (*)(void))type_lookup, METH_FASTCALL, "type_lookup(cls, name): UNBOUND if absent"},
     {"instance_dict", instance_dict, METH_O, "the instance's dict or None, without descriptors"},
+    {"attribute_count", attribute_count, METH_O, "how many attributes an instance's dict holds"},
     {"class_dict", class_dict, METH_O, "the dict behind cls.__dict__"},
     {"is_heap_type", is_heap_type, METH_O, "whether the class was made at run time"},
     {"descriptor_kind", descriptor_kind, METH_O, "1: instances have __get__, 2: they have __set__ or __delete__"},

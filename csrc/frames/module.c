@@ -32,7 +32,7 @@ PyMODINIT_FUNC PyInit__frames(void) {
     }
     stator_failed = mark(module, "FAILED");
     stator_unbound = mark(module, "UNBOUND");
-    if (!stator_failed || !stator_unbound || stator_hook_ready(module) < 0 || stator_frame_ready(module) < 0 || stator_slots_ready(module) < 0 || stator_classes_ready(module) < 0 || stator_finalizers_ready(module) < 0 || stator_identities_ready(module) < 0
+    if (!stator_failed || !stator_unbound || stator_hook_ready(module) < 0 || stator_frame_ready(module) < 0 || stator_generators_ready(module) < 0 || stator_slots_ready(module) < 0 || stator_classes_ready(module) < 0 || stator_finalizers_ready(module) < 0 || stator_identities_ready(module) < 0
         || stator_calls_ready(module) < 0 || stator_below_ready(module) < 0
         || PyModule_AddFunctions(module, stator_span_methods) < 0
         || PyModule_AddFunctions(module, stator_lookup_methods) < 0) {

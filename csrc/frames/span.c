@@ -116,7 +116,7 @@ static void stop_noting(void) {
 /* capture(interpret, frame_type, inside_types, generators, instances, function, args, kwargs) -> (returned, value or exception): the
    root call; its frames go to interpret(frame). Raises only what stator itself raised. */
 static PyObject *capture(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
-    if (nargs != 8 || !PyList_Check(args[3]) || !PySet_Check(args[4])) {
+    if (nargs != 8 || !PyDict_Check(args[3]) || !PySet_Check(args[4])) {
         PyErr_SetString(PyExc_TypeError, "capture(interpret, frame_type, inside_types, generators, instances, function, args, kwargs)");
         return NULL;
     }

@@ -26,5 +26,9 @@ static inline PyGenObject *frame_generator(_PyInterpreterFrame *f) {
 static inline int frame_started(_PyInterpreterFrame *f) {
     return f->prev_instr >= _PyCode_CODE(f->f_code);
 }
+/* What the collector tells of its runs while one goes on; borrowed, NULL outside of runs. */
+static inline PyObject *told_of_collection(PyThreadState *ts) {
+    return ts->interp->gc.collecting ? ts->interp->gc.callbacks : NULL;
+}
 
 #endif

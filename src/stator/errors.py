@@ -205,8 +205,8 @@ class InternalError(StatorError):
 class Again(StatorError):
     """The capture has to be made again.
 
-    With what is at this path imported whole, with these numbers constants, with breaks at these instructions, or with
-    those numbers varying.
+    With what is at this path imported whole, with these numbers constants, with breaks at these instructions, with
+    those numbers varying, or with sizes of one as what they are.
     """
 
     def __init__(
@@ -215,12 +215,14 @@ class Again(StatorError):
         constants: frozenset[Any] = frozenset(),
         breaks: frozenset[tuple[CodeType, int]] = frozenset(),
         varies: frozenset[Any] = frozenset(),
+        ones: bool = False,
     ) -> None:
         super().__init__(path)
         self.path = path
         self.constants = constants
         self.breaks = breaks
         self.varies = varies
+        self.ones = ones
 
 
 class Unsupported(StatorError):

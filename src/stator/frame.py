@@ -40,7 +40,7 @@ class Frame(_frames.Frame):
     """A CPython frame plus the evaluation stack; created by the hook."""
 
     __slots__ = (
-        "called", "direct", "finish", "info", "kept", "kwnames", "locals", "passes", "path", "result",
+        "called", "callee", "direct", "finish", "info", "kept", "kwnames", "locals", "passes", "path", "result",
         "stack", "started", "steps", "tail", "through", "world",
     )  # fmt: skip
 
@@ -56,6 +56,7 @@ class Frame(_frames.Frame):
     direct: bool  # started by an instruction of the frame below whose result is this frame's result
     tail: int  # the unit whose instruction passes on the result of the Python function it calls
     called: Any  # that function
+    callee: Any  # what was called when the capture was given up
     finish: str | None  # what C does with its result (`code/finishing.py`); "": what the instruction does, after a look
     kept: tuple[Any, ...]  # what C needs for that, besides
     through: int  # the unit whose instruction calls a module: eager has frames of `nn.Module` in between

@@ -1,5 +1,6 @@
 """Who can tell that capture is going on, and who is kept out of it."""
 
+import sys
 import threading
 
 import pytest
@@ -30,6 +31,32 @@ def test_flags_after_an_error():
     with pytest.raises(ValueError), compiling():
         raise ValueError
     assert answers() == (False, False)
+
+
+@pytest.mark.parametrize("number", range(1, 7))
+def test_flags_after_an_interruption(number):
+    """At any call or return while contexts are entered and left."""
+    left, within = number, compiling()
+
+    def interrupt(frame, event, argument):
+        nonlocal left
+        if event in ("call", "return") and frame.f_code.co_filename == compiling.__enter__.__code__.co_filename:
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    try:
+        within.__enter__()
+        with not_compiling():
+            pass
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.setprofile(None)
+    within.__exit__()
+    assert answers() == (False, False)
+    test_flags()
 
 
 def test_threads_overlapping_in_any_order():

@@ -3,8 +3,8 @@
 Each program (`generating.py`) is called four times, with other arguments, in a world of its own: plainly, compiled, and
 compiled with breaks forced at N random instructions or at all of them. What it returns, raises (with the lines of its
 traceback), prints, and leaves behind in its arguments and globals must be the same, and nothing may go wrong inside
-stator. `--forced N` says how many such instructions, `--backend` what runs the graphs; `--reduce` removes statements of
-a program for as long as it differs in the same manner.
+stator. `--forced N` says how many such instructions, `--backend` what runs the graphs; `--moments N` adds a table of
+ends and scopes so many times; `--reduce` removes statements of a program for as long as it differs in the same manner.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import decimal
 import enum
 import fractions
 import functools
+import gc
 import io
 import random
 import sys
@@ -33,8 +34,8 @@ import torch
 import stator
 from stator.eval import forced
 from stator.report import events
-from tests.breaks import changing, language, library, views
-from tests.breaks.generating import PRELUDE, source
+from tests.breaks import changing, language, library, moments, views
+from tests.breaks.generating import PRELUDE, TABLES, source, use
 from tests.cpython.breaks_runner import AGAIN
 
 FILES = ("<prelude>", "<program>")
@@ -133,7 +134,7 @@ def call(main: Any, args: Any, out: io.StringIO) -> Any:
 def observed(text: str, backend: str | None) -> list[Any]:
     """What four calls of a program do."""
     names: dict[str, Any] = {"__name__": "program"}
-    exec(compile(PRELUDE, "<prelude>", "exec", dont_inherit=True), names)
+    exec(compile("".join(PRELUDE), "<prelude>", "exec", dont_inherit=True), names)
     exec(compile(text, "<program>", "exec", dont_inherit=True), names)
     main = stator.compile(names["main"], backend=backend) if backend else names["main"]
     seen = []
@@ -142,8 +143,10 @@ def observed(text: str, backend: str | None) -> list[Any]:
         result = call(main, args, out)
         shared = [names[name] for name in SHARED] + [names["Box"].kind]
         seen.append([Picture().of([result, args, shared]), out.getvalue()])
-        names["LOG"].clear()
-        del result, args
+        del result, args, shared  # what ends now does so in an order of its own
+        gc.collect()
+        while names["LOG"]:
+            names["LOG"].clear()
     return seen
 
 
@@ -233,7 +236,9 @@ def main() -> None:
     parser.add_argument("--reduce", action="store_true")
     parser.add_argument("--forced", type=int, default=1)
     parser.add_argument("--backend", default="eager")
+    parser.add_argument("--moments", type=int, default=0)
     options = parser.parse_args()
+    use(TABLES + [moments] * options.moments)
     warnings.simplefilter("ignore")
     for seed in range(options.first, options.last):
         text = source(seed)

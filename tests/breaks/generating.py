@@ -8,24 +8,36 @@ from __future__ import annotations
 
 import random
 import re
+from typing import Any
 
 from tests.breaks import changing, flow, language, library, statements, views
 from tests.breaks.statements import FLOW, LEAVE
 
 MARK = re.compile(r"\$(\w)")
-TABLES = (statements, changing, language, flow, views, library)
-PRELUDE = "".join(table.PRELUDE for table in TABLES)
-VARIABLES = {kind: names for table in TABLES for kind, names in table.VARIABLES.items()}
-KINDS = sorted({kind for table in TABLES for kind in table.EXPRESSIONS})
-EXPRESSIONS = {
-    kind: [table.EXPRESSIONS[kind].split() for table in TABLES if kind in table.EXPRESSIONS] for kind in KINDS
-}
-SHALLOW = {
-    kind: [way for ways in tables for way in ways if not any(f"${other}" in way for other in KINDS)]
-    for kind, tables in EXPRESSIONS.items()
-}
-SIMPLE = [table.SIMPLE for table in TABLES]
-BLOCKS = [table.BLOCKS for table in TABLES]
+TABLES = [statements, changing, language, flow, views, library]
+PRELUDE: list[str] = []
+VARIABLES: dict[str, list[str]] = {}
+EXPRESSIONS: dict[str, list[list[str]]] = {}
+SHALLOW: dict[str, list[str]] = {}
+SIMPLE: list[list[str]] = []
+BLOCKS: list[list[str]] = []
+
+
+def use(tables: list[Any]) -> None:
+    """Programs are made of these from now on; a table that comes twice is used more."""
+    kinds = sorted({kind for table in tables for kind in table.EXPRESSIONS})
+    PRELUDE[:] = dict.fromkeys(table.PRELUDE for table in tables)
+    for table in tables:
+        VARIABLES.update(table.VARIABLES)
+    for kind in kinds:
+        EXPRESSIONS[kind] = [table.EXPRESSIONS[kind].split() for table in tables if kind in table.EXPRESSIONS]
+        ways = [way for group in EXPRESSIONS[kind] for way in group]
+        SHALLOW[kind] = [way for way in ways if not any(f"${other}" in way for other in kinds)]
+    SIMPLE[:] = [table.SIMPLE for table in tables]
+    BLOCKS[:] = [table.BLOCKS for table in tables]
+
+
+use(TABLES)
 
 
 class Writer:

@@ -194,3 +194,18 @@ def test_locks_held_at_once_do_not_block() -> None:
     for thread in threads:
         thread.join(60)
     assert set(done) == {"nested", 4.0}
+
+
+def written_with_history(x: Any, w: Any) -> Any:
+    print("before")
+    w.mul_(x)
+    try:
+        return w[torch.tensor([7])]
+    except IndexError as error:
+        assert error.__traceback__ is not None
+        return w * 2, error.__traceback__.tb_lineno
+
+
+def test_errors_behind_writes_that_cannot_be_undone() -> None:
+    x, w = torch.ones(3, requires_grad=True), torch.ones(3)
+    check(written_with_history, x, w, fullgraph=False, expect_breaks=None, expect_recompiles=None)

@@ -22,6 +22,7 @@ import stator
 from stator import _frames
 from stator.eval import forced
 from stator.report.events import recording
+from tests.harness import check
 
 pytestmark = pytest.mark.usefixtures("unaudited")
 FOUND: list[Callable[[], Any]] = []
@@ -613,3 +614,56 @@ def test_effects_of_cached_functions_happen_once(program: Callable[[Any], Any]) 
             found.append([run(torch.ones(1)), run(torch.full((1,), 3.0))])
     assert found[0] == found[1]
     assert all(event.break_id != "internal" for event in seen if event.kind == "break")
+
+
+def given(*args: Any, **kwargs: Any) -> Any:
+    return args, kwargs
+
+
+def partial_of_a_partial(x: Any) -> Any:
+    first = functools.partial(given, 1, a=1)
+    stator.graph_break()
+    text = repr(first)
+    second = functools.partial(first, 2)
+    stator.graph_break()
+    return second.func is given, second.args, len(text), x + 1
+
+
+def keywords_of_a_partial(x: Any) -> Any:
+    part = functools.partial(given)
+    keywords = part.keywords
+    stator.graph_break()
+    keywords["z"] = [1]
+    return part(1), functools.partial(part, 2)(3), part.keywords is keywords, x + 1
+
+
+class OwnSuper(super):
+    pass
+
+
+def supers(x: Any) -> Any:
+    class Derived(Noisy):
+        log: Any = []
+
+    bound, unbound, blank = OwnSuper(Derived, Derived("a")), super(Derived), super.__new__(OwnSuper)
+    stator.graph_break()
+    return type(bound), bound.__thisclass__.__name__, unbound.__self__, blank.__thisclass__, type(blank), x + 1
+
+
+def wrappers_of_none(x: Any) -> Any:
+    equal, truth, added = None.__eq__, None.__bool__, (1).__add__
+    stator.graph_break()
+    return equal(None), truth(), added(2), equal.__self__, x + 1
+
+
+@pytest.mark.parametrize("program", [partial_of_a_partial, keywords_of_a_partial, supers, wrappers_of_none])
+def test_objects_of_c_over_a_break(program: Any) -> None:
+    check(program, vary=[(torch.ones(1),)] * 3, fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+def test_guards_leave_partials_without_a_dict() -> None:
+    part = functools.partial(given, 1)
+    compiled = stator.compile(lambda x, p: (x + 1, p(2)), backend="eager")
+    for _ in range(2):
+        compiled(torch.ones(1), part)
+    assert functools.partial(part, 2).func is given

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import collections
+import io
 import pathlib
 import queue
 import subprocess
@@ -54,9 +56,32 @@ def condition(x: torch.Tensor) -> Any:
     return y + 1
 
 
+def saved_and_loaded(x: torch.Tensor) -> Any:
+    file = io.BytesIO()
+    torch.save({"x": x * 2, "sizes": [1, 2]}, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)["x"] + 1
+
+
+def event_loop(x: torch.Tensor) -> Any:
+    async def doubled() -> Any:
+        await asyncio.sleep(0)
+        return x * 2
+
+    return asyncio.run(doubled()) + 1
+
+
 @pytest.mark.parametrize(
     ("program", "breaks"),
-    [(process, 1), (missing_program, 1), (thread, 2), (through_a_queue, 2), (condition, 3)],
+    [
+        (process, 1),
+        (missing_program, 1),
+        (thread, 2),
+        (through_a_queue, 2),
+        (condition, 3),
+        (saved_and_loaded, 3),
+        (event_loop, 1),
+    ],
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_one_break_for_each_call(program: Any, breaks: int) -> None:

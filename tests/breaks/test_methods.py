@@ -245,11 +245,19 @@ class Failing(Absent):
 
 @pytest.mark.parametrize("make", [AttributeError, lambda: AttributeError(name="told"), lambda: ValueError("other")])
 def test_attribute_errors_behind_a_break_say_what_was_sought(make):
-    def program(x, o):
+    def plainly(x, o):
         try:
             return x + o.width
         except AttributeError as error:
             return x + 1, error.name, error.obj is o, str(error), error.__context__
 
-    check(program, torch.ones(1), Absent(make), fullgraph=False, expect_breaks=None, expect_recompiles=None)
-    check(program, torch.ones(1), Failing(Absent(make)), fullgraph=False, expect_breaks=None, expect_recompiles=None)
+    def by_name(x, o):
+        try:
+            return x + getattr(o, "width")  # noqa: B009
+        except AttributeError as error:
+            return x + 1, error.name, error.obj is o, str(error), error.__context__
+
+    for program in (plainly, by_name):
+        check(program, torch.ones(1), Absent(make), fullgraph=False, expect_breaks=None, expect_recompiles=None)
+        failing = Failing(Absent(make))
+        check(program, torch.ones(1), failing, fullgraph=False, expect_breaks=None, expect_recompiles=None)

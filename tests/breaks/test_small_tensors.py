@@ -46,6 +46,31 @@ def averaged(average):
     return step
 
 
+class Scaled(nn.Module):
+    """Takes its scale from the first batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("ready", torch.zeros(1))
+        self.scale = nn.Parameter(torch.ones(1))
+
+    def forward(self, x):
+        if self.training and self.ready == 0:
+            self.scale.data.copy_(x.abs().mean())
+            self.ready.fill_(1)
+        return x * self.scale
+
+
+def test_several_that_do_are_one_graph_each_way():
+    model = nn.Sequential(Scaled(), nn.Tanh(), Scaled(), Scaled())
+    check(model, X, calls=3, expect_graphs=2, expect_recompiles=None)
+
+
+def test_one_that_is_called_twice():
+    twice = Scaled()
+    check(nn.Sequential(twice, nn.Tanh(), twice), X, calls=3, **LOOSE)
+
+
 @pytest.mark.parametrize("average", [None, get_ema_multi_avg_fn(0.5)], ids=["mean", "ema"])
 def test_averaged_models_are_updated_in_the_graph(average):
     torch.manual_seed(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -148,6 +149,45 @@ def test_one_number_of_rounds_is_one_graph() -> None:
     assert not swept(lambda x: collected(x), [(torch.randn(batch, 4, 3),) for batch in (2, 3, 5)])
 
 
+def test_at_most_so_many_rounds() -> None:
+    def program(x: Any) -> Any:
+        for i in range(min(3, x.shape[1] // 2)):
+            x = torch.tanh(x) + i
+        return x
+
+    check(program, vary=[(torch.randn(2, n),) for n in (8, 10, 6, 20)], fullgraph=False, expect_recompiles=1)
+
+
+def halves(x: Any) -> Any:
+    for i in range(x.shape[1] // 2):
+        x = torch.tanh(x) + i
+    return x
+
+
+def logarithms(x: Any) -> Any:
+    for i in range(int(math.log(x.shape[1]))):
+        x = torch.tanh(x) + i
+    return x
+
+
+def pieces(x: Any) -> Any:
+    for y in x.split(5, 1):
+        x = torch.tanh(x) + y.sum()
+    return x
+
+
+def thirds(x: Any) -> Any:
+    i = 0
+    while i * 3 < x.shape[1]:
+        x, i = torch.tanh(x) + i, i + 1
+    return x
+
+
+@pytest.mark.parametrize("program", [halves, logarithms, pieces, thirds])
+def test_a_number_of_rounds_that_was_never_seen_to_change(program: Any) -> None:
+    check(program, vary=[(torch.randn(n, 12),) for n in (2, 3, 4)], fullgraph=False, expect_recompiles=1)
+
+
 def test_none_or_one_round() -> None:
     assert not swept(repeated, [(torch.randn(3), 4), (torch.randn(3), 1), (torch.randn(3), 0)])
 
@@ -245,3 +285,16 @@ def test_as_many_rounds_as_data_says():
         assert torch.equal(compiled(x, torch.tensor(n)), program(x, torch.tensor(n)))
         captured.append(stator.stats()["frames_captured"])
     assert captured[2] == captured[-1]
+
+
+def test_the_item_of_such_a_loop_is_a_symbol_at_once():
+    def program(x, lengths):
+        for i in range(lengths.max().item()):
+            x = torch.where(i < lengths, x * 1.5 + i, x)
+        return x
+
+    calls = [(torch.arange(3.0), torch.tensor([1, 2, n])) for n in (2, 3, 4, 7)]
+    compiled = stator.compile(program, backend="eager")
+    for args in calls:
+        assert torch.equal(compiled(*args), program(*args))
+    assert stator.stats()["graphs"] == 2  # two rounds at first, then one for all

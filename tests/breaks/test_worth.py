@@ -365,3 +365,39 @@ def test_the_grad_mode_is_switched_where_something_runs() -> None:
     assert switches(unread) == 0
     for program in (unread, modes):
         check(program, X)
+
+
+def aside(x: Any) -> Any:
+    y = x + 1
+    stator.graph_break()
+    return y * 2
+
+
+def test_little_behind_a_loop_is_not_compiled() -> None:
+    def program(x: Any) -> Any:
+        for _ in range(4):
+            x = aside(x)
+        return x.sum() + x.mean()
+
+    assert graphs(lambda: program, CALLS[:3]) == (2, [4, 4, 4])
+    assert graphs(lambda: program, [(torch.zeros(20_000) + k,) for k in range(3)]) == (3, [5, 5, 5])
+
+
+def test_little_behind_a_while_is_not_compiled() -> None:
+    def program(x: Any) -> Any:
+        step = 1.0
+        while (x.sin() * x.cos() * step).sum() > 0.1:
+            step = step * 0.5
+        return x * step - 1
+
+    assert graphs(lambda: program, [CALLS[1], CALLS[1]])[0] == 2
+
+
+def test_behind_hooks_there_is_no_loop_of_the_program() -> None:
+    def make() -> Any:
+        first, second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+        first.register_forward_hook(lambda *_: stator.graph_break())
+        second.register_forward_hook(lambda *_: stator.graph_break())
+        return lambda x: second(first(x).tanh()).sin() + 1
+
+    assert graphs(make, CALLS[:3]) == (3, [3, 3, 3])

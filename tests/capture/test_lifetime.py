@@ -16,9 +16,11 @@ import pytest
 import torch
 
 import stator
+from stator.eval.machine import Machine
 from stator.shapes.env import env_class
 from stator.tensors.recorder import Recorder
 from stator.world import world
+from tests.harness import check
 
 
 @pytest.fixture
@@ -232,3 +234,23 @@ def test_copies_end_without_running_finalizers(kind: Any) -> None:
     assert not ENDED
     del given
     assert len(ENDED) == 1
+
+
+def test_generators_that_others_drop_are_not_interpreted(monkeypatch: Any) -> None:
+    """Torch and sympy leave many behind; a dead one of the program may have had the same address."""
+    seen = set()
+    interpret = Machine.interpret
+
+    def noting(self: Any, frame: Any) -> Any:
+        seen.add(frame.code.co_filename)
+        return interpret(self, frame)
+
+    def program(x: Any, bounds: Any) -> Any:
+        for bound in bounds:
+            pairs = (pair for pair in (1, 2))
+            x = x + x[bound : bound + 3].sum() * next(pairs)
+        return x
+
+    monkeypatch.setattr(Machine, "interpret", noting)
+    check(program, torch.arange(40.0), torch.arange(4), fullgraph=True)
+    assert not [file for file in seen if "sympy" in file or "symbolic_shapes" in file]

@@ -42,6 +42,18 @@ def test_indices_below_zero(program: Callable[..., Any]) -> None:
     traced(program, X, GOOD)(X, BELOW)  # Inductor's own formula
 
 
+def test_no_tensor_is_made_of_a_size() -> None:
+    """Of one from data it could not be: neither forward nor backward would know it."""
+    from torch._inductor.decomposition import decompositions
+
+    def program(x: torch.Tensor, i: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+        return x.index_add(0, i, row)
+
+    with refusing():
+        graph = make_fx(program, decomposition_table=decompositions, tracing_mode="symbolic")(X, GOOD, ROW).graph
+    assert not any(type(node.args[0]) is not int for node in graph.nodes if "scalar_tensor" in str(node.target))
+
+
 def test_places_beyond_a_constant_tensor() -> None:
     def program(index: torch.Tensor) -> torch.Tensor:
         return torch.zeros(2, 3).scatter(1, index, 1.5)

@@ -32,6 +32,10 @@ def overload(x: Any) -> Any:
     return x.sin()
 
 
+def of_a_kernel(x: Any) -> Any:
+    return x[:1].std() + x.reshape(3, 1).var(1)
+
+
 def as_error(x: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -56,16 +60,19 @@ def always() -> Any:
 
 
 @pytest.mark.usefixtures("always")
-@pytest.mark.parametrize("program", [deprecated, resized, overload, as_error, handled])
-def test_where_torch_warns(program: Any) -> None:
-    report = check(program, vary=[(X,), (X + 1,)], fullgraph=False, expect_breaks=None, expect_recompiles=None)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", [deprecated, resized, overload, of_a_kernel, as_error, handled])
+def test_where_torch_warns(program: Any, backend: str) -> None:
+    calls = [(X,), (X + 1,)]
+    report = check(program, vary=calls, backend=backend, fullgraph=False, expect_breaks=None, expect_recompiles=None)
     assert program is as_error or all(one.texts["warnings"] for one in report.compiled)
 
 
-def test_filters_that_make_errors() -> None:
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_filters_that_make_errors(backend: str) -> None:
     import stator
 
-    compiled = stator.compile(handled, backend="eager")
+    compiled = stator.compile(handled, backend=backend)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert torch.equal(compiled(X), X + torch.arange(3))

@@ -1,5 +1,6 @@
 """Calls of torch that are no tensor operations: contexts, constructors, sizes, devices, groups, profiler blocks."""
 
+import numpy as np
 import pytest
 import torch
 from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype as grouped
@@ -41,6 +42,8 @@ def broken_block(x):
 WHOLE = {
     "data": lambda x: x + torch.FloatTensor([1, 2, 3]) + torch.Tensor([0.5, 1, 2]) + torch.LongTensor([1, 2, 3]),
     "nested data": lambda x: x + torch.DoubleTensor([[1, 2, 3], (4, 5, 6)]) + torch.BoolTensor([True, False, True]),
+    "arrays": lambda x: x + torch.Tensor(np.arange(3)) + torch.FloatTensor(x.detach().numpy() * 2),
+    "lists with numbers of numpy": lambda x: x + torch.LongTensor([np.int32(1), 2, 3]) + torch.Tensor(range(3)),
     "sizes": lambda x: torch.Tensor(2, 3).zero_() + torch.FloatTensor(x.size()).fill_(1) + x,
     "torch.Size": lambda x: (torch.Size([1, 2]) + x.shape, x.expand(torch.Size((2,)) + x.shape)),
     "device": lambda x: x.to(torch.device("cpu")) + torch.ones(3, device=torch.device("cpu")),
@@ -53,6 +56,28 @@ WHOLE = {
 @pytest.mark.parametrize("name", WHOLE)
 def test_is_captured_whole(name):
     check(WHOLE[name], torch.ones(3))
+
+
+class Table:
+    def __init__(self):
+        self.rows = np.arange(3, dtype=np.float32)
+
+    def __call__(self, x):
+        found = torch.Tensor(self.rows)
+        self.rows += 1
+        return found + x
+
+
+def shared(x):
+    array = np.zeros(3, np.float32)
+    tensor = torch.Tensor(array)
+    tensor += x
+    return tensor, array
+
+
+@pytest.mark.parametrize("program", [Table().__call__, shared])
+def test_tensors_have_the_memory_of_arrays(program):
+    check(program, torch.ones(3), calls=3, fullgraph=False, expect_breaks=1, expect_recompiles=None)
 
 
 def test_groups_of_many_kinds():

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.harness import check
 from tests.shapes.test_state import compilations
 
 
@@ -91,3 +92,23 @@ def seen(x, n, s):
 def test_seen_as_scalars_of_numpy():
     with np.errstate(invalid="ignore"):
         compilations(lambda: seen, [(torch.ones(2), 3 + i, 0.4 + 0.37 * i) for i in range(5)])
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x[:, : int(np.ceil(np.log(x.shape[1])))],
+        lambda x: x[:, : np.ceil(np.log(x.shape[1])).astype("int").item()],
+        lambda x: x[:, : 2 * np.floor(np.log2(x.shape[1] - 2) / 2).astype(np.int64).item()] * 2,
+        lambda x: x * np.ceil(np.sqrt(x.shape[1])).item(),
+    ],
+)
+def test_rounded_functions_of_a_size(program):
+    check(program, vary=[(torch.randn(2, n),) for n in (12, 15, 18, 40, 300)], expect_recompiles=1)
+
+
+def test_rounded_functions_end_where_they_were_not_tried():
+    def program(x):
+        return x[: int(np.ceil(np.log(x.shape[0])))]
+
+    check(program, vary=[(torch.arange(n),) for n in (12, 15, 1024, 1, 1025, 2000)], expect_recompiles=None)

@@ -65,3 +65,28 @@ def test_reset_forgets_a_session_without_a_profile():
     stator.reset()
     assert run(compiled, CALLS[:1]) == 1
     assert run(compiled, CALLS[1:]) == 2
+
+
+class Scaled(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+class Shifted(torch.nn.Module):
+    def forward(self, x):
+        return x + 1
+
+
+def test_modules_are_named_after_their_classes(tmp_path):
+    file = tmp_path / "profile.json"
+    stator.profile_dynamic(file)
+    scaled, shifted = (stator.compile(cls(), backend="eager") for cls in (Scaled, Shifted))
+    for size in (3, 4):
+        scaled(torch.ones(size))
+    assert [name.split(".", 2)[-1] for name in json.loads(file.read_text())["changed"]] == [
+        "test_profile.Scaled.forward"
+    ]
+    stator.reset()
+    for size in (3, 4):
+        shifted(torch.ones(size))
+    assert stator.stats()["graphs"] == 2

@@ -96,3 +96,19 @@ def test_the_smaller_of_two_ratios():
         assert found[0].shape == expected[0].shape
         assert found[1] == expected[1]
     assert stator.stats()["recompiles"] == 1
+
+
+def test_whole_ratios():
+    def program(x):
+        parts = x.shape[1] / 8
+        return x * 2 if parts.is_integer() else x + math.ceil(parts) * 8
+
+    check(program, vary=[(torch.randn(2, n),) for n in (16, 24, 32, 20, 40, 30)], expect_graphs=3, expect_recompiles=2)
+
+
+def test_whole_floats():
+    def program(x, s):
+        return x * s if s.is_integer() else x + s
+
+    numbers = (2.0, 3.0, 5.0, 2.5, 1e300, math.inf, -4.0, math.nan)
+    check(program, vary=[(torch.ones(3), s) for s in numbers], expect_graphs=None, expect_recompiles=None)

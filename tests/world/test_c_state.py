@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import array
 import ctypes
 import operator
 import re
+import sqlite3
 import struct
 import types
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +18,7 @@ import pytest
 import torch
 
 import stator
+from tests.harness import check
 
 Program = tuple[Callable[[Any], Any], Callable[[], Any]]  # what is compiled, and what happens between its calls
 
@@ -145,3 +149,40 @@ def test_a_namespace_is_captured_whole() -> None:
     compiled = stator.compile(program, backend="eager", fullgraph=True)
     assert [compiled(torch.ones(1))[1] is config for _ in range(3)] == [True] * 3
     assert config.n == 4
+
+
+def initialized_again(x: Any, connection: Any) -> Any:
+    connection.__init__(":memory:")
+    return x + 1
+
+
+def initialized_by_its_class(x: Any, connection: Any) -> Any:
+    sqlite3.Connection.__init__(connection, ":memory:")
+    return x + 1
+
+
+@pytest.mark.parametrize("program", [initialized_again, initialized_by_its_class])
+def test_slots_that_change_c_objects_run_once_for_each_call(program: Any) -> None:
+    compiled = stator.compile(program, backend="eager")
+    for _ in range(3):
+        connection = sqlite3.connect(":memory:")
+        connection.execute("create table a (b)")
+        compiled(torch.ones(1), connection)
+        connection.execute("create table a (b)")
+
+
+def bounded(x: Any, items: Any) -> Any:
+    items.__init__([1, 2, 3], 2)
+    return x + 1
+
+
+def address(x: Any) -> Any:
+    items = array.array("b", [1])
+    number = ctypes.c_byte.from_address(items.buffer_info()[0])
+    items[0] = 2
+    return number.value, x + 1
+
+
+def test_bounds_of_deques_and_addresses_of_arrays() -> None:
+    check(bounded, torch.ones(1), deque([1]), fullgraph=False, expect_breaks=None, expect_recompiles=None)
+    check(address, torch.ones(1), fullgraph=False, expect_breaks=None, expect_recompiles=None)

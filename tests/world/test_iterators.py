@@ -125,7 +125,6 @@ def test_a_slice_with_contents():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: (x for x in [1, 2, 3]),
         lambda: iter([None, 1].pop, None),
         lambda: itertools.tee([1])[0],
     ],

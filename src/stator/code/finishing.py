@@ -26,7 +26,8 @@ class Finish(NamedTuple):
     catches: type[BaseException] | None = None  # an exception that is an answer too
     dropped: int = 0  # values that it takes from the stack
     jumps: bool = False  # and then the instruction jumps
-    told: Callable[[Any, Any, str], None] | None = None  # or it goes on, but is told the object below and the name
+    told: Callable[[Any, Any, Any], None] | None = None  # or it goes on, but is told what lies below, and the name
+    named: bool = False  # the instruction has that
 
 
 def nothing(asm: Any, arg: int, place: Place) -> None:
@@ -177,6 +178,11 @@ def missing(error: Any, obj: Any, name: str) -> None:
         error.name, error.obj = name, obj
 
 
+def missing_of(error: Any, sought: tuple[Any, str], name: None) -> None:
+    """The same of `getattr`, of an object and a name that lie below."""
+    missing(error, *sought)
+
+
 def present(asm: Any, arg: int, place: Place) -> None:
     """There is a result, so the answer is True and not the one below."""
     discard(asm, 0, place)
@@ -230,7 +236,7 @@ def emit_catch(asm: Any, rest: Finish, arg: int, place: Place) -> None:
         asm.emit("LOAD_CONST", constant(asm, rest.told), place)
         asm.emit("COPY", 3, place)  # the exception
         asm.emit("COPY", 6, place)  # what lies below it and the one that was handled before
-        asm.emit("LOAD_CONST", constant(asm, asm.code.co_names[arg]), place)
+        asm.emit("LOAD_CONST", constant(asm, asm.code.co_names[arg] if rest.named else None), place)
         asm.emit("PRECALL", 3, place)
         asm.emit("CALL", 3, place)
         asm.emit("POP_TOP", 0, place)
@@ -311,7 +317,7 @@ def without_it(left: Any, right: Any, function: Any) -> Any:
 FINISHES: dict[str, Finish] = {
     "CALL": Finish(0, nothing),
     "CALL_FUNCTION_EX": Finish(0, nothing),
-    "LOAD_ATTR": Finish(0, instead, AttributeError, told=missing),
+    "LOAD_ATTR": Finish(0, instead, AttributeError, told=missing, named=True),
     "BINARY_SUBSCR": Finish(1, nothing),
     "UNARY_NEGATIVE": Finish(1, nothing),
     "UNARY_POSITIVE": Finish(1, nothing),
@@ -342,7 +348,7 @@ FINISHES: dict[str, Finish] = {
     "bool": Finish(0, helped(truth)),
     "iter": Finish(0, helped(iterator)),
     "setattr": Finish(0, nothing_comes),
-    "getattr": Finish(0, nothing),
+    "getattr": Finish(0, instead, AttributeError, told=missing_of),
     "getattr or default": Finish(0, instead, AttributeError),
     "hasattr": Finish(0, present, AttributeError),
     "next or default": Finish(0, instead, StopIteration),

@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from stator.code.decode import CodeInfo
 
 
 def is_in_loop(info: CodeInfo, unit: int) -> bool:
     """Whether a jump backwards leads from behind an instruction to one before it."""
-    return any("JUMP_BACKWARD" in name and info.ops[at][1] <= unit <= at for at, name in enumerate(info.names))
+    return any(start <= unit <= end for start, end in _loops(info))
+
+
+def passes_loop(info: CodeInfo, unit: int, target: int) -> bool:
+    """Whether a jump from one instruction to another leaves out a whole loop, as the first test of a `while` does."""
+    return any(unit < start and end < target for start, end in _loops(info))
+
+
+def loop_variables(info: CodeInfo, unit: int) -> Iterator[int]:
+    """Slots of the variables that the `for` loops around an instruction give their items to."""
+    for start, end in _loops(info):
+        if start <= unit <= end and info.names[start] == "FOR_ITER":
+            at, count = info.ops[start][2], 1
+            if info.names[at] == "UNPACK_SEQUENCE":
+                _, count, at = info.ops[at]
+            while count and info.names[at] == "STORE_FAST":
+                yield info.ops[at][1]
+                count, at = count - 1, info.ops[at][2]
+
+
+def _loops(info: CodeInfo) -> Iterator[tuple[int, int]]:
+    """The first and last instruction of each loop."""
+    return ((info.ops[at][1], at) for at, name in enumerate(info.names) if "JUMP_BACKWARD" in name)

@@ -190,13 +190,10 @@ def slot_shift(code: CodeType) -> int:
     return 0 if code.co_nlocals else 1
 
 
-def unpack(asm: Assembler, layout: Layout, keep_handled: bool = False, free: bool = False) -> None:
-    """The prefix: from the state tuple to slots and stack; with `keep_handled` the exception before stays below.
-
-    With `free` the free variables are there already.
-    """
+def unpack(asm: Assembler, layout: Layout, keep_handled: bool = False) -> None:
+    """The prefix: from the state tuple to slots and stack; with `keep_handled` the exception before stays below."""
     code, shift = asm.code, asm.shift
-    if code.co_freevars and not free:
+    if code.co_freevars:
         asm.emit("COPY_FREE_VARS", len(code.co_freevars))
     pass_over_cells(asm)
     asm.emit("RESUME", 0)
@@ -293,35 +290,6 @@ def resumed(
 def jump_target(code: CodeType, unit: int) -> int:
     name, arg, following = units(code)[unit]
     return int(tables.ARGUMENTS[name](None, arg, following))
-
-
-def revived(code: CodeType, unit: int, layout: Layout) -> CodeType:
-    """A generator function that goes on behind the yield at `unit`, where a first `next` leaves it; -1: the start."""
-    asm = Assembler(code)
-    instructions = units(code)
-    if code.co_freevars:
-        asm.emit("COPY_FREE_VARS", len(code.co_freevars))
-    asm.emit("RETURN_GENERATOR")
-    asm.emit("POP_TOP")
-    unpack(asm, layout, free=True)
-    if unit < 0:
-        names = [name for name, _, _ in instructions]
-        target = names.index("RETURN_GENERATOR") + 2
-    else:
-        start, target = asm.unit, instructions[unit][2]
-        asm.emit("LOAD_CONST", constant(asm, None))
-        asm.emit("YIELD_VALUE", 0, place_of(code, unit))
-        if instructions[target][0] == "RESUME":
-            asm.emit("RESUME", instructions[target][1], place_of(code, unit))
-            target = instructions[target][2]
-        if (row := handler_of(code, unit)) is not None:
-            asm.rows.append((start, asm.unit, row.target, row.depth, row.lasti))
-        asm.go_back()
-    jump = asm.jump("JUMP_FORWARD")
-    prefix = asm.unit
-    asm.land(jump, prefix + target)
-    asm.rows = [(start, end, goal + prefix, depth, lasti) for start, end, goal, depth, lasti in asm.rows]
-    return asm.finish(depth_of(layout), with_body=True)
 
 
 def emit_call(asm: Assembler, place: Sequence[int | None]) -> None:

@@ -15,12 +15,14 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from stator import _entry
+from stator import _entry, _frames
 from stator.guards.constant import is_plain
+from stator.world.generators import has_moved
 from stator.world.iterators import SEQUENCE_ITERATORS
 
 from . import hashes, raw
 from .emitter import Emitter
+from .generators import state_of
 from .makers import replica
 from .plan import CannotRebuild, Const, Source, Splice, dict_of, listing
 from .raw import ABSENT
@@ -278,6 +280,20 @@ def _change_count(target: Target, old: tuple[Any, ...], new: tuple[Any, ...]) ->
     target.emitter.statement("{0}({1}({2}, {3}), 0)", Const(deque), Const(itertools.islice), target.expression, steps)
 
 
+def _change_generator(target: Target, old: Any, new: Any) -> None:
+    """A suspended frame that is at another place, or has other values."""
+    if not has_moved(old, new):
+        return
+    if new is None:
+        target.emitter.statement("{0}({1})", Const(_frames.end_generator), target.expression)
+        return
+    template = "{0}({1}, {2}, {3}, {4}, {5}, {6})"
+    target.emitter.statement(template, Const(_frames.put_generator), target.expression, *state_of(new, outside=True))
+    for name, before, now in zip(("__name__", "__qualname__"), old[5:], new[5:], strict=True):
+        if before != now:
+            target.emitter.statement(f"{{0}}.{name} = {{1}}", target.expression, now)
+
+
 # The table.
 
 _CONTEXT_FIELDS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
@@ -306,6 +322,7 @@ _ROWS: tuple[tuple[Any, Any, Any], ...] = (
     (decimal.Context, _read_context, _change_context),
     (itertools.count, itertools.count.__reduce__, _change_count),
     *((kind, kind.__reduce__, _change_position) for kind in SEQUENCE_ITERATORS),
+    *((kind, _frames.generator_state, _change_generator) for kind in (types.GeneratorType, types.CoroutineType)),
 )
 ROWS: dict[int, tuple[Any, Callable[[Any], Any], Callable[[Target, Any, Any], None]]] = {
     id(row[0]): row for row in _ROWS

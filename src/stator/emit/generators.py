@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 import types
-from functools import lru_cache
 from typing import Any
 
 from stator import _frames
 from stator._frames import UNBOUND
-from stator.code import resume
-from stator.code.resume import Layout
 
-from .atoms import is_module_namespace
-from .plan import CannotRebuild, Const, Heap, Part, Plan, Splice, piece, tuple_of
-from .recipes_functions import globals_of
+from .plan import SELF, CannotRebuild, Const, Heap, Part, Plan, Splice, piece, tuple_of
 
-
-@lru_cache(256)
-def revived_code(code: types.CodeType, file: str, unit: int, layout: Layout) -> types.CodeType:
-    """By file too: equal code objects may stand in different ones."""
-    return resume.revived(code, unit, layout)
-
-
-def revive(function: types.FunctionType, names: tuple[str, str], suspended: bool, state: tuple[Any, ...]) -> Any:
-    """A generator with this state; the function's code came from `revived_code`."""
-    made: Any = function(state)
-    made.__name__, made.__qualname__ = names
-    if suspended:
-        made.send(None)
-    return made
+OPTIMIZED = 1  # a flag of code objects: locals live in slots
 
 
 def over(*ignored: Any) -> Any:
@@ -47,38 +29,41 @@ def ended(names: tuple[str, str], is_coroutine: bool) -> Any:
     return made
 
 
-def _globals(function: Any, heap: Heap) -> object:
-    """An outside function may be one of several with the same code, each with globals of its own."""
-    if is_module_namespace(function.__globals__) or not heap.resolved(function):
-        return globals_of(function, heap)
-    return Splice(Part(function), ".__globals__")
+def state_of(state: tuple[Any, ...], outside: bool) -> list[object]:
+    """Function, place, variables, stack and exception of a suspended frame, as holes of a piece.
+
+    A function from outside brings the variables that it shares with others.
+    """
+    function, unit, values, stack, handled, *_ = state
+    first_free = len(values) - len(function.__code__.co_freevars)
+    variables = [
+        Splice(Part(function), f".__closure__[{slot - first_free}]") if outside and slot >= first_free else part(value)
+        for slot, value in enumerate(values)
+    ]
+    return [function, unit, tuple_of(variables), tuple_of(map(part, stack)), handled]
+
+
+def part(value: Any) -> object:
+    return Const(value) if value is UNBOUND else value
 
 
 def build_generator(obj: Any, solid: type, heap: Heap) -> Plan:
     names = (obj.__name__, obj.__qualname__)
     try:
-        found = _frames.generator_state(obj)
+        state = _frames.generator_state(obj)
     except ValueError as error:
         raise CannotRebuild(obj, "it is running") from error
-    if found is None:
+    if state is None:
         return Plan(piece("{0}({1}, {2})", Const(ended), names, solid is types.CoroutineType))
-    function, unit, values, stack, handled = found
-    code = function.__code__
-    first_free = len(values) - len(code.co_freevars)
-    closure = function.__closure__ or ()
-    if not heap.inside(function) and not all(heap.resolved(cell) for cell in closure):
-        raise CannotRebuild(obj, "it shares variables with functions from outside")
-    slots = resume.bound_slots(values, UNBOUND, first_free)
-    handles = handled is not None
-    layout = Layout(slots, tuple(value is not UNBOUND for value in stack), handles)
-    state = [values[slot] for slot in slots] + [handled] * handles + [v for v in reversed(stack) if v is not UNBOUND]
-    made = Const(revived_code(code, code.co_filename, unit, layout))
-    source: list[object] = [made, _globals(function, heap), function.__name__, None]
-    if closure:
-        source.append(closure)
-    inner = tuple_of(source)
+    function, _, values, *_ = state
+    if not function.__code__.co_flags & OPTIMIZED:
+        raise CannotRebuild(obj, "its variables are in a namespace")
+    holes = state_of(state, not heap.inside(function))
+    empty = tuple_of([Const(UNBOUND)] * len(values))
+    make = "{0}({1}, {2}, {3}, {4}, {5}, {6}, {7})"
     return Plan(
-        piece("{0}({1}(*{2}), {3}, {4}, {5})", Const(revive), Const(types.FunctionType), inner, names, unit >= 0,
-              tuple_of(state)),
+        piece(make, Const(_frames.make_generator), function, *names, *holes[1:]),
+        bare=piece(make, Const(_frames.make_generator), function, *names, -1, empty, (), None),
+        rest=[piece("{0}({1}, {2}, {3}, {4}, {5}, {6})", Const(_frames.put_generator), SELF, *holes)],
         inline=False,
-    )  # fmt: skip
+    )

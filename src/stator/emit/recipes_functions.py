@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import operator
+import sys
 import types
 from collections.abc import Iterable
 from typing import Any
@@ -97,6 +98,8 @@ def build_builtin_method(obj: Any, solid: type, heap: Heap) -> Plan:
 
 
 def build_method_wrapper(obj: types.MethodWrapperType, solid: type, heap: Heap) -> Plan:
+    if obj.__self__ is None:  # `__get__` would take it for no object
+        return Plan(piece("{0}(None, {1})", Const(getattr), obj.__name__))
     descriptor = raw.class_dict(obj.__objclass__)[obj.__name__]
     return Plan(piece("{0}({1})", Const(descriptor.__get__), obj.__self__))
 
@@ -110,7 +113,10 @@ def build_super(obj: Any, solid: type, heap: Heap) -> Plan:
     fields = [super.__dict__[name].__get__(obj) for name in ("__thisclass__", "__self__")]
     # super(type, obj) only walks the MRO of type(obj); a class with `__class__` tricks is out of reach.
     bound = fields if fields[1] is not None else fields[:1]
-    return Plan(piece("{0}({1})", Const(super), listing(bound)))
+    if type(obj) is super and fields[0] is not None:
+        return Plan(piece("{0}({1})", Const(super), listing(bound)))
+    filled = [piece("{0}({1}, {2})", Const(super.__init__), SELF, listing(bound))] if fields[0] is not None else []
+    return Plan(create(super, obj), filled)
 
 
 # Descriptors that wrap functions.
@@ -142,6 +148,8 @@ def build_partial(obj: Any, solid: type, heap: Heap) -> Plan:
     )
     # A partial of a partial would be flattened by the constructor, so its state is set afterwards.
     simple = not raw.is_a(function, functools.partial) and all(map(raw.is_name, keywords))
+    if type(keywords) is dict and sys.getrefcount(keywords) > HELD_ALONE:  # the program has them, too
+        return Plan(_blank_partial(obj), [_partial_state(function, arguments, keywords, shared=True)])
     if type(obj) is functools.partial and simple:
         make = piece(
             "{0}({1}{2})", Const(functools.partial), listing([function, *arguments]), keywords_of(keywords.items())
@@ -154,7 +162,12 @@ def _blank_partial(obj: Any) -> Piece:
     return create(functools.partial, obj, Const(len))
 
 
-def _partial_state(function: object, arguments: tuple[object, ...], keywords: dict[str, object]) -> Piece:
+HELD_ALONE = 3  # references to the keywords of a partial: its own, that of a variable, that of an argument
+
+
+def _partial_state(
+    function: object, arguments: tuple[object, ...], keywords: dict[str, object], shared: bool = False
+) -> Piece:
     set_state = functools.partial.__dict__["__setstate__"]
     return piece(
         "{0}({1}, ({2}, {3}, {4}, None))",
@@ -162,7 +175,7 @@ def _partial_state(function: object, arguments: tuple[object, ...], keywords: di
         SELF,
         function,
         tuple_of(arguments),
-        dict_of(keywords.items()),
+        keywords if shared else dict_of(keywords.items()),
     )
 
 

@@ -51,6 +51,8 @@ def careful_ops(info: CodeInfo, ops: list[Op]) -> list[Op]:
 def careful(name: str, number: int, handler: Handler) -> Handler:
     if name in ("STORE_FAST", "DELETE_FAST"):
         return letting_go(handler)
+    if name == "POP_TOP":
+        return dropping(handler)
     if name in MOVING:
         return handler
     if name == "RETURN_VALUE":
@@ -58,7 +60,7 @@ def careful(name: str, number: int, handler: Handler) -> Handler:
     places = places_of(name, number)
     if name == "CALL":
         return calling(handler, number)
-    return entering(handler, places) if places else handler
+    return entering(handler, places, name in WINDOWS) if places else handler
 
 
 def places_of(name: str, number: int) -> tuple[int, ...]:
@@ -66,15 +68,20 @@ def places_of(name: str, number: int) -> tuple[int, ...]:
     return PLACES[name](number) if name in PLACES else tuple(range(1, WINDOWS[name](number) + 1))
 
 
-def entering(handler: Handler, places: tuple[int, ...]) -> Handler:
+def entering(handler: Handler, places: tuple[int, ...], may_break: bool = True) -> Handler:
     def enter_operands(f: Frame, arg: Any) -> int | None:
-        if f.world.departed and f.direct:
-            f.world.let_die()
+        world = f.world
+        if world.perishable:
+            world.notice_perished(f)
+        if world.watched_ends:
+            world.look_out(f)
+        if may_break and world.departed and f.direct:
+            world.let_die()
         stack = f.stack
         for depth in places:
             value = stack[-depth]
             if type(value) is Lazy:
-                stack[-depth] = value.force(f.world)
+                stack[-depth] = value.force(world)
         return handler(f, arg)
 
     return enter_operands
@@ -91,6 +98,18 @@ def letting_go(handler: Handler) -> Handler:
         return jump
 
     return let_go
+
+
+def dropping(handler: Handler) -> Handler:
+    """The same for a value on the stack, as the iterator of a loop that is left."""
+
+    def drop(f: Frame, arg: Any) -> int | None:
+        value = f.stack[-1]
+        jump = handler(f, arg)
+        f.world.leaves_variable(f, value)
+        return jump
+
+    return drop
 
 
 def calling(handler: Handler, count: int) -> Handler:
@@ -113,6 +132,7 @@ def returning(handler: Handler) -> Handler:
         value = f.stack[-1]
         if type(value) is Lazy and not f.passes:
             f.stack[-1] = value.force(f.world)
+        f.world.leaves_frame(f)
         return handler(f, arg)
 
     return leave

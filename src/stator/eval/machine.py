@@ -52,6 +52,7 @@ class Place(NamedTuple):
     code: CodeType
     unit: int
     direct: bool
+    twins: Any = ()  # functions that spell out what the instruction called
 
 
 class Stopped(StatorError):
@@ -109,6 +110,9 @@ class Machine:
                 if unit in left or name in ITEMS:
                     handler, arg, following = ops[unit]
                     ops[unit] = partial(leave_to_python if unit in left else leave_item, handler), arg, following
+        for unit in self.world.spelled_units(info):
+            handler, arg, following = ops[unit]
+            ops[unit] = partial(self.world.spell, handler), arg, following
         return ops
 
     def plain_form(self, info: CodeInfo) -> list[Op]:
@@ -140,7 +144,7 @@ class Machine:
         frame.kwnames = ()
         frame.world = self.world
         frame.tail = frame.through = -1
-        frame.called = frame.finish = None
+        frame.called = frame.finish = frame.callee = None
         frame.kept = ()
         frame.steps = 0
         frame.started = 0
@@ -151,7 +155,9 @@ class Machine:
             return self.activate(frame)
         except Exception:
             if frame.steps:
-                self.places.append(Place(frame.path, frame.steps, frame.code, frame.lasti, frame.direct))
+                twins = self.world.twins_of(frame.callee) if frame.direct else ()
+                self.places.append(Place(frame.path, frame.steps, frame.code, frame.lasti, frame.direct, twins))
+                frame.callee = None
             raise
 
     def place(self, frame: Frame, outer: Any) -> None:
@@ -184,6 +190,8 @@ class Machine:
     def activate(self, frame: Frame) -> Any:
         if frame.fresh:
             self.world.frame_enters(frame)
+        elif id(frame.generator) in self.world.records:  # it was made outside
+            self.world.function_enters(frame, frame.function)
         if frame.error is not None:
             unit = unwind(frame, frame.lasti, silent=False)
             if unit < 0:
@@ -239,6 +247,7 @@ def watching_ops(ops: Any, watched: frozenset[type]) -> Any:
         jump = handler(frame, arg)
         if frame.stack and type(frame.stack[-1]) in watched and id(frame.stack[-1]) not in frame.world.records:
             raise frame.world.refuse("cannot-rebuild", type=type(frame.stack[-1]).__name__)
+        frame.world.check_drops(frame)
         return jump
 
     return [(partial(look, handler), arg, following) for handler, arg, following in ops]
@@ -318,12 +327,22 @@ def unwind(frame: Frame, unit: int, silent: bool) -> int:
     row = info.handler(unit)
     if row is None:
         frame.put(frame.locals, [])
-        frame.locals.clear()
-        frame.stack.clear()
+        let_go(frame, frame.outer, 0, frame.locals)
         return -1
     frame.error = None
-    del frame.stack[row.depth :]
+    let_go(frame, frame, row.depth)
     if row.lasti:
         frame.stack.append(frame.lasti)  # RERAISE has put the place of the first raise there
     frame.stack.append(error)
     return row.target
+
+
+def let_go(frame: Frame, going_on: Any, depth: int, variables: Any = ()) -> None:
+    """An exception takes variables and what is above a depth from the stack; what came over a break may end with it."""
+    carried = [*variables, *frame.stack[depth:]] if frame.world.carried and going_on is not None else ()
+    del frame.stack[depth:]
+    if variables:
+        frame.locals.clear()
+    for value in carried:
+        if value is not UNBOUND:
+            frame.world.leaves_variable(going_on, value)

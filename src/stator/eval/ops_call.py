@@ -6,11 +6,12 @@ import operator
 from types import FunctionType
 from typing import Any
 
+from stator.errors import StatorError
 from stator.eval.methods import setter
 from stator.eval.opcodes import op
 from stator.eval.ops_build import take
 from stator.eval.ops_names import lookup
-from stator.frame import UNBOUND, Frame, native, throw
+from stator.frame import RAISED, UNBOUND, Frame, Raised, native, throw
 
 SETITEM = operator.setitem
 
@@ -68,14 +69,18 @@ def call(f: Frame, count: int) -> None:
     f.tail = f.lasti
     f.finish, f.kept = None, ()
     names = f.kwnames
+    kwargs = None
     if names:
         f.kwnames = ()
         split = len(args) - len(names)
         kwargs = dict(zip(names, args[split:], strict=False))
         del args[split:]
+    try:
         stack.append(f.world.call(f, function, args, kwargs))
-    else:
-        stack.append(f.world.call(f, function, args, None))
+    except (StatorError, Raised) as error:
+        if error is not RAISED or isinstance(f.error, StatorError):
+            f.callee = function
+        raise
 
 
 @op("CALL_FUNCTION_EX")

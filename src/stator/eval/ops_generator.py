@@ -62,9 +62,8 @@ def end_async_for(f: Frame, arg: Any) -> None:
 
 @op("GET_ANEXT")
 def get_anext(f: Frame, arg: Any) -> None:
-    iterator = f.stack[-1]
-    result = run_micro(f, opcode_function("GET_ANEXT", 0, 1, 2), 1)
-    f.stack.extend([iterator, result[1]])
+    f.stack.append(f.stack[-1])  # the iterator stays where it is, also if it has no next
+    f.stack.append(run_micro(f, opcode_function("GET_ANEXT", 0, 1, 2), 1)[1])
 
 
 micro("ASYNC_GEN_WRAP", lambda n: 1, lambda n: 1)

@@ -290,6 +290,21 @@ def for_iter(f: Frame, target: int) -> Any:
     return None
 
 
+@careful("SEND")
+def send(f: Frame, target: int) -> Any:
+    """`yield from` an iterator."""
+    iterator = f.stack[-2]
+    if not is_iterator(f.world, iterator) or f.stack[-1] is not None:
+        return DECLINED
+    f.tail = -1
+    value = f.world.hollow[id(iterator)].advance(f)
+    f.stack[-1] = None if value is END else value
+    if value is not END:
+        return None
+    del f.stack[-2]
+    return target
+
+
 # ---- attributes and names -----------------------------------------------------------------------------------------
 
 

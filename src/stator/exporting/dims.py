@@ -47,6 +47,7 @@ class Wanted(NamedTuple):
     leaf: Leaf
     dim: int
     unbacked: bool = False
+    one: bool = False  # as of `Bounds`: ranges of Dims say it already
 
     def __str__(self) -> str:
         return self.leaf.size(self.dim)

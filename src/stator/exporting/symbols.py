@@ -53,7 +53,7 @@ class NamedSymbols(Symbols):
         self.waiting: list[tuple[Linear, Any]] = []  # derived sizes whose root has not been seen
         self.declared: set[Any] = set()  # what holds by the names alone
 
-    def _size(self, path: Path, dim: int, value: int, bounds: Any) -> Any:
+    def _size(self, path: Path, dim: int, value: int, bounds: Any, now: int | None = None) -> Any:
         name = bounds.name
         known = self.roots.get(name.root) if name is not None and name.is_plain else None
         made = self.unknowns.of(known) if known is not None else super()._size(path, dim, value, bounds)

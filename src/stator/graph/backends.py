@@ -16,10 +16,10 @@ import torch
 from torch import fx
 
 from stator.errors import BackendError, InvalidBackend, InvalidOptions
-from stator.graph import formulas, inference, module, result_strides, unused
+from stator.graph import formulas, inference, module, multiples, result_strides, unused
 from stator.graph.cache_tag import tagged
 from stator.graph.devices import is_on_cpu
-from stator.graph.heard import told_afterwards
+from stator.graph.heard import HEARD, told_afterwards
 from stator.graph.refusing import refusing
 from stator.graph.tracing import compiling, without_onednn
 from stator.graph.twofold import unify
@@ -68,11 +68,24 @@ def inductor(
     if is_on_cpu(graph, inputs):
         patches = {"fallback_random": True, **patches}  # eager's numbers; those of Inductor take longer there, too
         block = refusing()
-    with tagged(), block:
+    with tagged(), block, _backward_at_once(inputs):
         compiled: Compiled = compile_fx.compile_fx(
             graph, inputs, inner_compile=_forward_or_backward, config_patches=patches
         )
     return compiled
+
+
+def _backward_at_once(inputs: Sequence[Any]) -> Any:
+    """Where sizes vary, the backward pass is compiled with the forward pass: what it takes for granted is guarded."""
+    import torch._functorch.config  # heavy
+
+    return torch._functorch.config.patch(force_non_lazy_backward_lowering=any(map(_varies, inputs)))
+
+
+def _varies(value: Any) -> bool:
+    if not isinstance(value, torch.Tensor):
+        return isinstance(value, torch.SymInt)
+    return any(isinstance(size, torch.SymInt) for size in value.shape)
 
 
 def _forward_or_backward(graph: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
@@ -84,6 +97,7 @@ def _forward_or_backward(graph: fx.GraphModule, inputs: Sequence[Any], **options
     from torch._inductor import compile_fx
     from torch._inductor.exc import InductorError
 
+    multiples.spell_out(graph)
     if not options.get("is_backward"):
         return compile_fx.compile_fx_inner(graph, inputs, **options)
     unify(inputs)
@@ -215,11 +229,12 @@ def _compile_graph(
         settings["options"] = options
     if function in _CONFIGURED:
         settings["dynamic"] = dynamic
+    known = graph.meta.get(HEARD, ())
     graph, mode_of_all = inference.taken_out(graph)
     graph, wanted = unused.with_results(graph)
     block: Any = nullcontext() if mode_of_all is None else torch.inference_mode(mode_of_all)
     try:
-        with block, told_afterwards(), compiling(inputs, fake_mode), without_onednn(graph):
+        with block, told_afterwards(known), compiling(inputs, fake_mode), without_onednn(graph):
             compiled = function(graph, inputs, **settings)
     except (InvalidBackend, InvalidOptions):
         raise

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+
 _log = logging.getLogger(__name__)
+HEARD = "warnings of the program"  # in the meta of a graph
 _TOLD: dict[Any, Any] = {}  # the registry that "default" and "once" look at
 
 
 @contextmanager
-def told_afterwards() -> Iterator[None]:
-    """Warnings of the block come out at its end under the program's own filters; those of one that fails do not."""
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always")
-        yield
+def told_afterwards(known: Collection[str] = ()) -> Iterator[None]:
+    """Warnings of the block come out at its end under the program's own filters; those of one that fails do not.
+
+    Those that are `known` are given when the graph runs, and are not used up here.
+    """
+    always = torch.is_warn_always_enabled()
+    torch._C._set_warnAlways(always or bool(known))
+    try:
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            yield
+    finally:
+        torch._C._set_warnAlways(always)
     for one in heard:
+        if str(one.message) in known:
+            continue
         try:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno, registry=_TOLD)
         except one.category:  # an error by the program's filters, but the program has done nothing wrong

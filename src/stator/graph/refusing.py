@@ -57,9 +57,12 @@ def _kernel(known: Formula, *args: Any, **options: Any) -> Any:
 
 
 def _from_zero(known: Formula, x: torch.Tensor, dim: int, index: torch.Tensor, *rest: Any, **options: Any) -> Any:
-    """An index below zero is one beyond the end, for which compiled code fails."""
+    """An index below zero is one beyond any end, for which compiled code fails.
+
+    Not the end itself: torch cannot divide into forward and backward what makes tensors of sizes from data.
+    """
     if x.ndim and _wanted.get():
-        index = torch.where(index < 0, x.shape[dim], index)
+        index = torch.where(index < 0, 1 << (8 * index.dtype.itemsize - 2), index)
     return known(x, dim, index, *rest, **options)
 
 

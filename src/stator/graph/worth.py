@@ -1,9 +1,9 @@
-"""Which graphs are worth a compilation: not those that only read numbers, search, or run one kernel behind a break."""
+"""Which graphs are worth a compilation: not those that only read, search, decide, or do little behind a break."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Any
 
 import torch
@@ -95,6 +95,17 @@ def is_one_kernel(graph: fx.GraphModule) -> bool:
     if len(found) > 1:
         return False
     return all(map(_is_plain_kernel, found))
+
+
+# What follows a loop runs once where the loop ran many times; with so little to do, a call of compiled code costs more.
+LITTLE = 16_384  # elements
+HANDFUL = 4
+
+
+def is_little(graph: fx.GraphModule, inputs: Iterable[Any]) -> bool:
+    """Whether a graph runs a handful of kernels, on tensors that are small."""
+    elements = sum(one.numel() for one in inputs if isinstance(one, torch.Tensor))
+    return elements <= LITTLE and len(kernels(graph)) <= HANDFUL
 
 
 def _is_plain_kernel(node: fx.Node) -> bool:

@@ -376,6 +376,19 @@ def is_pairs(path: Path) -> bool:
 PAIRS = frozenset({"items()", "list"})
 
 
+def is_inner(path: Path) -> bool:
+    """Whether it is a step to what a generator, `zip` or `enumerate` holds."""
+    return path.accessor is PART and path.key[0] in INNER
+
+
+INNER = frozenset({"frame", "parts", "count"})
+
+
+def is_frame(path: Path) -> bool:
+    """Whether it is a step to the variables of a suspended generator."""
+    return path.accessor is PART and path.key[0] == "frame"
+
+
 def arg(index: int) -> Path:
     """Root: the i-th value of the call, positionals first."""
     found = _ARGS.get(index)

@@ -18,6 +18,7 @@ from stator.guards.path import Path
 
 # What an operand reads of the value at its path; a constant; what an inner relation gives, rounded if that is a double.
 SIZE, STRIDE, INT, SIDE, FLOAT, NUMBER, WHOLE = range(7)
+LESSONS = {SIZE: "size", STRIDE: "stride", INT: "int", FLOAT: "float"}  # kinds of numbers that a call may bring along
 ROUNDINGS: dict[Any, int] = {int: 0, math.floor: 1, math.ceil: 2, round: 3}
 
 _LIMIT = 1 << 63
@@ -40,6 +41,14 @@ class Operand:
         else:
             for operand in self.inner.operands:
                 yield from operand.paths()
+
+    def lessons(self) -> Iterator[tuple[Path, str, int]]:
+        """The sizes, strides, ints and floats that it is made of: where they are, their kind, their dimension."""
+        if self.inner is not None:
+            for operand in self.inner.operands:
+                yield from operand.lessons()
+        elif self.kind in LESSONS:
+            yield self.path, LESSONS[self.kind], self.index
 
     def load(self, args: Sequence[Any], memo: dict[Path, Any]) -> Any:
         """What it reads from; several values for what is calculated."""

@@ -17,7 +17,7 @@ from stator.eval.methods import described, next_method
 from stator.frame import RAISED, Frame
 from stator.native import policy
 from stator.native.held import check_referent, entered
-from stator.native.receivers import check_bases, check_cache, check_called, check_receiver, unbound
+from stator.native.receivers import check_bases, check_cache, check_called, check_receiver, unbound, writes
 from stator.native.rows import NAMED_METHODS, OUTSIDE_METHODS, OVERRIDES, STANDINS, Caller, method_row, standin
 from stator.world.door import by_identity, is_free
 from stator.world.world import World
@@ -229,7 +229,7 @@ def call_descriptor(host: Host, f: Frame, function: Any, args: list[Any], kwargs
             row = OVERRIDES.get(function.__name__)
             if row is not None:
                 return row(host, f, function, args, kwargs)
-            if type(function) is types.MethodDescriptorType and not isinstance(receiver, type):
+            if (type(function) is types.MethodDescriptorType or writes(function)) and not isinstance(receiver, type):
                 check_receiver(host, function, receiver)
         row = method_row(function.__name__, receiver)
         if row is not None:
@@ -244,6 +244,8 @@ def call_wrapper(host: Host, f: Frame, function: Any, args: list[Any], kwargs: d
         row = OVERRIDES.get(function.__name__)
         if row is not None:
             return row(host, f, function, [function.__self__, *args], kwargs)
+        if writes(function):
+            check_receiver(host, function, function.__self__)
     if issubclass(type(function.__self__), type):  # isinstance would ask the program for __class__
         row = STANDINS.get(type.__dict__.get(function.__name__))
         if row is not None:

@@ -62,6 +62,7 @@ class Host(ImportingWorld):
         self.addresses_outside: dict[int, Any] = {}  # paths of objects from outside whose address such code asked for
         self.hashes_vary = False  # it hashed a tuple of objects that are hashed by address
         self.addresses_break = False  # asking for one is a break
+        self.drops_break = False  # so is taking the last reference to an object whose end runs code
         self.watched_functions: list[Any] = []
         self.opened: list[Any] = []  # weak references to files
         self.checked_classes: dict[int, type] = {}
@@ -106,6 +107,25 @@ class Host(ImportingWorld):
     def leaves_variable(self, f: Frame, value: Any) -> None:
         """A variable of a frame has something else now, or nothing."""
         held.notice_end(self, f, value)
+
+    def leaves_frame(self, f: Frame) -> None:
+        """A frame is about to return."""
+        held.notice_return(self, f)
+
+    def look_out(self, f: Frame) -> None:
+        """Before an instruction behind a break over which something came whose end runs code."""
+        held.look_out(self, f)
+
+    def check_drops(self, f: Frame) -> None:
+        """A break where the program takes the last reference to an object whose end runs code."""
+        if self.drops_break:
+            one = held.dropped_ending(self, held.held_values(self, f))
+            if one is not None:
+                self.departed = type(one).__name__
+                self.let_die()
+
+    def notice_perished(self, f: Frame) -> None:
+        held.notice_perished(self, f)
 
     def let_die(self) -> None:
         """A break: what the program has let go of ends before it goes on."""

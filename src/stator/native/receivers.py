@@ -6,6 +6,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from stator import _frames
+from stator.code.operators import SIGNS
 from stator.native import policy
 from stator.native.rows import OVERRIDES, STANDINS
 from stator.world.door import is_free
@@ -62,6 +63,17 @@ def check_receiver(host: Host, function: Any, owner: Any) -> None:
     if not never_changes(owner) and not only_reads(function, owner):
         name = f"{cls.__name__}.{function.__name__}"
         raise host.refuse("native-outside-object", f"call of {name} on an outside object", function=name)
+
+
+WRITING_SLOTS = frozenset({"__init__", "__setitem__", "__delitem__", *(f"__i{name}__" for name, _ in SIGNS.values())})
+
+
+def writes(wrapper: Any) -> bool:
+    """Whether a slot of a class made in C changes the object: `Connection.__init__`, `array.__setitem__`."""
+    if wrapper.__name__ not in WRITING_SLOTS:
+        return False
+    row: Any = type(wrapper).__dict__["__objclass__"]
+    return row.__get__(wrapper) not in (object, type)
 
 
 def check_bases(host: Host, cls: type) -> None:

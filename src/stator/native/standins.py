@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import builtins
 import copyreg
 import gc
@@ -40,7 +41,7 @@ def stand_getattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: 
     if kwargs or not 2 <= len(args) <= 3 or not isinstance(args[1], str):
         return call_python(host, f, function, args, kwargs)
     if len(args) == 2:
-        f.finish = "getattr"
+        f.finish, f.kept = "getattr", ((args[0], args[1]),)
         return host.load_attr(f, args[0], args[1])
     f.finish, f.kept = "getattr or default", (args[2],)
     return attribute_or(host, f, args[0], args[1], args[2])
@@ -417,6 +418,12 @@ def stand_subclasses(host: Host, f: Frame, function: Any, args: list[Any], kwarg
     if any(host.is_inside_type(cls) for cls in found):
         raise host.refuse("native-impure", "subclasses that were made during capture", function="__subclasses__")
     return host.enter(found, host.path_of(args[0]).part("subclasses", type.__subclasses__))
+
+
+@method_standin(array.array, "buffer_info")
+def stand_buffer_info(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """An address: the array of the running program lies elsewhere."""
+    raise host.refuse("native-impure", "the address of an array", function="array.buffer_info")
 
 
 @standin(gc.isenabled)

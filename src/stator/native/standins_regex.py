@@ -36,6 +36,8 @@ CODES += codes(COMPILE.__code__)
 
 @standin(COMPILE)
 def stand_compile(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if args and type(args[0]) in host.texts:
+        args = [args[0].decay(), *args[1:]]
     if kwargs or len(args) != 2 or type(args[0]) not in (str, bytes) or not isinstance(args[1], int):
         return call_python(host, f, function, args, kwargs)
     pattern, flags = args[0], int(args[1])

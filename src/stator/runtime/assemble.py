@@ -7,6 +7,7 @@ import functools
 import operator
 import sys
 import types
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -39,6 +40,7 @@ from stator.tensors.traced import Storage, TracedTensor
 from stator.tensors.undoing import put_back
 from stator.tensors.undoing import save as save_data
 from stator.world.door import fields_of
+from stator.world.hollow_calls import HollowEnumerate
 from stator.world.hollow_iterators import HollowIterator
 from stator.world.hollow_keyed import constant_of
 from stator.world.lazy import Lazy
@@ -427,6 +429,8 @@ class Assembly:
 
     def write_contents(self, emitter: Emitter, record: Any) -> None:
         """Brings an outside container up to date."""
+        if isinstance(record.inner, deque) and record.inner.maxlen != record.obj.maxlen:
+            raise CannotRebuild(record.inner, "it was given another length that it may have")
         if not isinstance(record.inner, set):
             effects.contents(emitter, record.inner, record.before, record.inner)
         elif effects.table(emitter, record.inner, record.before, record.obj, self.with_constants(record.inner)):
@@ -450,6 +454,9 @@ class Assembly:
             if isinstance(hollow, HollowIterator):
                 with self.noting(emitter, hollow.record):
                     effects.advance(emitter, hollow.inner, hollow.taken, hollow.ended)
+            elif isinstance(hollow, HollowEnumerate) and hollow.number is not None:
+                with self.noting(emitter, hollow.record):
+                    emitter.statement("{0}({1}, {2})", Const(_entry.recount), hollow.inner, hollow.number)
         self.write_namespaces(emitter, hashed=True)  # a container that gets such an object asks it
         self.write_attributes(emitter, hashed=True)
         for record in list(host.records.values()):

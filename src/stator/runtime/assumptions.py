@@ -22,6 +22,7 @@ from stator.tensors.undoing import MOST_SAVED
 
 ASSUMING = paths.const("branches that only raise")
 WRITING = paths.const("writes behind branches that only raise")
+LATE = paths.const("operations that may fail behind writes that cannot be undone")
 CLAMPING = paths.const("bounds inside of their dimension")
 CHECKED = "a check of data comes before this write to an input: whether it held is known once the graph has run"
 MOST_ROUNDS = 256  # of a loop with such a branch: more, and perhaps nothing else ends it
@@ -83,8 +84,12 @@ def before_write(host: Any, traced: TracedTensor) -> None:
 
 def check(host: Any) -> None:
     """The graph may run a second time, in CPython."""
-    if host.recorder.fallible and (host.locks or not host.recorder.repeatable):
+    recorder = host.recorder
+    if recorder.fallible and (host.locks or not recorder.repeatable):
         raise Again(ASSUMING)
+    late = recorder.fails_late and not recorder.traces and host.may_break and LATE not in host.whole_paths
+    if late and not recorder.can_be_undone():
+        raise Again(LATE)
 
 
 def rerun(function: Any, call: Any, otherwise: Any) -> Any:

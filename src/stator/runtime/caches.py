@@ -165,7 +165,7 @@ def contents_of(record: Any) -> Any:
     """What a shadow holds now; where that cannot be told, it counts as changing each time."""
     try:
         return items_of(effects.snapshot(record.inner))
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):
         return object()
 
 

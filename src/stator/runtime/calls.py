@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection, Container
 from typing import Any
 
 from stator import _entry, _frames
@@ -11,7 +11,8 @@ from stator.errors import Unsupported
 from stator.guards import path as paths
 from stator.guards.path import Path
 from stator.native.callers import CO_VARARGS, CO_VARKEYWORDS
-from stator.runtime.continuation import Continuation
+from stator.native.held import watch
+from stator.runtime.continuation import Continuation, handed_over
 from stator.runtime.module_calls import entered_function
 from stator.runtime.naming import argument_names, shown
 from stator.runtime.tensor_host import TensorHost
@@ -24,6 +25,7 @@ class Call:
 
     behind_break = False  # or below one
     behind_one = False  # behind the first break of the program
+    loops: Collection[types.CodeType] = ()  # frames that are in a loop, behind a break
     requested = False  # by the program, that break
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
@@ -95,17 +97,17 @@ class ResumedCall(Call):
         super().__init__(None, values, None)
         self.continuation = continuation
         self.requested = continuation.requested
+        self.loops = continuation.loops
         self.behind_one = continuation.first and not continuation.loops
 
     def run(self, owner: Any = None) -> Any:
-        function, state = self.continuation.build(self.values)
-        return _entry.tail_call(owner, function, state)
+        return _entry.tail_call(owner, *self.continuation.build(self.values, handed_over))
 
     def eager_function(self, owner: Any) -> tuple[list[Path], Callable[..., Any]]:
         build = self.continuation.build
 
         def run(*values: Any) -> Any:
-            return _entry.tail_call(owner, *build(values))
+            return _entry.tail_call(owner, *build(values, handed_over))
 
         return [paths.arg(i) for i in range(len(self.values))], run
 
@@ -116,6 +118,7 @@ class ResumedCall(Call):
     def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         host.lazy = True
         host.carried = self.values
+        watch(host)
         entered: list[Any] = []
         for i, value in enumerate(self.values):
             is_cell = type(value) is types.CellType

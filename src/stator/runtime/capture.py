@@ -7,8 +7,10 @@ import os
 import sys
 import time
 import types
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -46,7 +48,7 @@ from stator.native import (  # noqa: F401 - rows
     weak,
 )
 from stator.native.callers import CONTENT_TYPES
-from stator.native.held import check_callbacks
+from stator.native.held import Dropped, check_callbacks, dropped_ending, seen
 from stator.native.standins import Address
 from stator.options import Options
 from stator.report import events
@@ -63,6 +65,7 @@ from stator.runtime import (  # noqa: F401 - rows
     extremes,
     flex_attention,
     hook_handles,
+    legacy_arrays,
     numpy_drawing,
     random_state,
     scripted,
@@ -133,11 +136,12 @@ class Capture:
         self.watched = watched  # types of which no object may be made before the break
         self.unmade: set[type] = set()  # types of objects that cannot be rebuilt
         self.machine: Machine | None = None
-        self.generators: list[Any] = []  # weak references to those the program made
+        self.generators: dict[int, Any] = {}  # weak references to those the program made, by address
         self.instances: set[int] = set()  # addresses of objects with `__del__` that it made and that live
         self.unbacked = unbacked
         learned = Learned() if learned is None else learned
         self.host = self.make_host(learned)
+        self.driven = self.host.driven
         self.otherwise = otherwise
         if otherwise is not None:
             self.host.floats.conditions = []
@@ -154,8 +158,10 @@ class Capture:
         self.host.recorder.no_leaves = NewLeaf in watched
         self.host.light_paths, self.host.whole_paths = learned.light, learned.whole
         self.host.waiting = learned.waiting
+        self.host.recorder.ends_before_failures = assumptions.LATE in learned.whole
         self.host.locks_break = not locks.LOCK_TYPES.isdisjoint(watched)
         self.host.addresses_break = Address in watched
+        self.host.drops_break = Dropped in watched
         self.host.unmade = frozenset(watched)
         self.guards = self.host.guards
         self.classes = self.host.classes
@@ -167,6 +173,8 @@ class Capture:
         self.maker = GraphMaker(self.host, options, self.name)
         maker = self.maker
         maker.behind_break, maker.behind_one, maker.requested = call.behind_break, call.behind_one, call.requested
+        maker.loops = call.loops
+        self.host.in_loop = bool(call.loops)
         self.compiling = compiling()
 
     def make_host(self, learned: Learned | None) -> TensorHost:
@@ -265,8 +273,10 @@ class Capture:
         forget_tracebacks()
 
     def discard(self) -> None:
-        """Generators that the program made end without running any code of theirs."""
-        _frames.discard_generators(self.generators)
+        """Generators that the program made or drove end without running any code of theirs."""
+        driven = [weakref.ref(generator) for generator in self.driven]
+        _frames.discard_generators([*self.generators.values(), *driven])
+        self.driven.clear()
 
     def place(self) -> Place | None:
         """Where a break can be after the capture was given up."""
@@ -279,6 +289,10 @@ class Capture:
         place = self.machine.places[0]
         known = resumed_from(place.code)
         return place.code if known is None else known.code
+
+    def works(self) -> bool:
+        """Whether there were operations on tensors so far."""
+        return any(node.op != "placeholder" for node in self.host.recorder.graph.nodes)
 
     def found(self, stopped: Stopped) -> Break:
         """The break at which the capture stopped, which nothing else keeps alive."""
@@ -316,6 +330,7 @@ class Capture:
             self.unmade = set(locks.LOCK_TYPES)
             raise unsupported("thread", "a lock is held beyond the end of the graph", function="the function")
         check_callbacks(host)
+        self.check_drops(result)
         host.settle_modules()
         modes = [(torch._C._push_on_torch_function_stack, (mode,)) for mode in host.modes]
         states = host.recorder.state_effects()
@@ -358,8 +373,8 @@ class Capture:
             self.maker.backend = "eager"
         graph, inputs = self.compile_graph(assembly)
         again = self.rerun(start) if graph is not None and host.recorder.repeatable and not host.locks else None
-        emitter = assembly.write(graph, inputs, start, again)
-        returned = outcome(emitter, result, going_on)
+        write = partial(assembly.write, graph, inputs, start, again)
+        emitter, returned = self.written(assembly, write, result, going_on)
         short_lived = emitter.give_up(is_short_lived)
         loads = [*assembly.loads, *map(paths.const, short_lived.values())]
         params = [*(f"l{i}" for i in range(len(assembly.loads))), *short_lived]
@@ -374,6 +389,27 @@ class Capture:
         events.emit("guards", name=name, count=len(guards), text=lambda: "\n".join(guards.describe()))
         events.emit("code", name=name, text=lambda: str(vars(function)["__stator_source__"]))
         return Entry(guards, self.classes, loads, function, operations=self.maker.operations, graph=self.maker.shared)
+
+    def check_drops(self, result: Any) -> None:
+        """The effects are applied before anything is printed: an end that runs code comes in the program's order."""
+        if not self.options.fullgraph:
+            values = result.values if type(result) is Break else [result]
+            one = dropped_ending(self.host, [seen(self.host, value) for value in values])
+            if one is not None:
+                self.unmade = {Dropped}
+                self.host.departed = type(one).__name__
+                self.host.let_die()
+
+    def written(
+        self, assembly: Assembly, write: Callable[[], Emitter], result: Any, going_on: GoingOn | None
+    ) -> tuple[Emitter, Source]:
+        """The entry function; once more if the backend has found that a number is another one, not named before."""
+        numbers = -1
+        while numbers < len(assembly.numbers):
+            numbers = len(assembly.numbers)
+            emitter = write()
+            returned = outcome(emitter, result, going_on)
+        return emitter, returned
 
     def rerun(self, start: Rerun) -> Rerun | None:
         """What runs the call when the graph fails; None if it cannot be known, or put back, what it has written."""

@@ -28,19 +28,22 @@ def is_compiling() -> bool:
 
 
 class compiling:
-    """Makes `is_compiling` of stator (this thread) and of `torch.compiler` (process) answer True; left once."""
+    """Makes `is_compiling` of stator (this thread) and of `torch.compiler` (process) answer True; left once.
+
+    Left, it is as before, also if an interruption came while it was entered or while something in it was left.
+    """
 
     def __init__(self) -> None:
-        self.entered = False
+        self.before: int | None = None
 
     def __enter__(self) -> None:
-        self.entered = True
+        self.before = _thread.depth
         _count(1)
 
     def __exit__(self, *exc: object) -> None:
-        if self.entered:
-            self.entered = False
-            _count(-1)
+        if self.before is not None:
+            _count(self.before - _thread.depth)
+            self.before = None
 
 
 @contextmanager

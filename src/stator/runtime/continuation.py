@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import repeat
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
@@ -15,8 +16,8 @@ from stator._frames import UNBOUND
 from stator.code import resume
 from stator.code.decode import units
 from stator.code.finishing import FINISHES, nothing
-from stator.code.hidden import is_module_call
-from stator.code.loops import is_in_loop
+from stator.code.hidden import is_hooked_call, is_module_call
+from stator.code.loops import is_in_loop, passes_loop
 from stator.code.resume import Exits, Layout
 from stator.errors import InternalError, Location
 from stator.eval.machine import Place, Snapshot, code_info
@@ -177,6 +178,11 @@ def piece(frame: FrameState, code: CodeType, items: Sequence[int], stack: Sequen
     return Piece(code, frame.globals, frame.name, frame.qualname, tuple(frame.closure), tuple(items), present, names)
 
 
+def looping(frames: Iterable[FrameState]) -> set[CodeType]:
+    """Frames that are in a loop; the one over the hooks of a module is none of the program's."""
+    return {one.code for one in frames if is_in_loop(one.info, one.unit) and not is_hooked_call(one.code)}
+
+
 def shape(stack: Sequence[int]) -> tuple[bool, ...]:
     return tuple(number >= 0 for number in stack)
 
@@ -188,6 +194,13 @@ class Start(NamedTuple):
     unit: int
     layout: Layout
     thrown_at: int
+
+
+def handed_over(values: Iterable[Any]) -> Iterator[Any]:
+    """The values as an iterator that lets go of them: what takes them holds them alone, and ends them in time."""
+    left = [*values]
+    left.reverse()
+    return map(left.pop, repeat(-1, len(left)))
 
 
 class Continuation:
@@ -205,7 +218,7 @@ class Continuation:
         self.requested = False  # by the program, this break
         self.first = False  # no other break comes before this one
         self.gives_text = False  # the instruction made a string of values
-        self.loops = any(is_in_loop(frame.info, frame.unit) for frame in frames)  # the program may come here again
+        self.loops = looping(frames)  # or leaving a loop
 
     @cached_property
     def names(self) -> dict[int, str]:
@@ -225,16 +238,12 @@ class Continuation:
         file = "" if code.co_filename == self.code.co_filename else f" of {os.path.basename(code.co_filename)}"
         return f"{self.code.co_qualname} behind the break on line {self.line}{file}"
 
-    def build(self, values: Sequence[Any]) -> tuple[FunctionType, tuple[Any, ...]]:
+    def build(self, values: Sequence[Any], state: Callable[[Iterable[Any]], Any] = tuple) -> tuple[FunctionType, Any]:
         """The outermost function and its argument."""
         inner: Any = ()
         for part in reversed(self.pieces):
-            state = (
-                *(values[number] for number in part.items),
-                *inner[::-1],
-                *(values[number] for number in part.stack),
-            )
-            inner = (part.function(values), state)
+            items, stack = [values[number] for number in part.items], [values[number] for number in part.stack]
+            inner = (part.function(values), state((*items, *inner[::-1], *stack)))
         return inner
 
     def functions(self, function: FunctionType, state: tuple[Any, ...]) -> Iterator[FunctionType]:
@@ -261,6 +270,11 @@ class Break:
         self.handled = -1 if handled is UNBOUND else FrameState.number(self.values, handled)
         inner = self.frames[-1]
         self.exits: Exits = resume.exits_of(inner.code, inner.unit)
+
+    @property
+    def loops(self) -> set[CodeType]:
+        """Frames that may come to the instruction again."""
+        return looping(self.frames)
 
     # ---- the instruction itself -----------------------------------------------------------------
 
@@ -363,6 +377,8 @@ class Break:
             part.closure = tuple(number + results for number in part.closure)
             pieces.append(part)
         made, inner = Continuation(pieces, frames, results), frames[-1]
+        if is_in_loop(inner.info, unit) or passes_loop(inner.info, inner.unit, unit):
+            made.loops.add(inner.code)
         if inner.handler is None or unit != inner.handler.target:
             following = units(inner.code)[inner.unit][2]
             made.start = Start(inner.code, unit, layout, unit if unit == following else inner.unit)

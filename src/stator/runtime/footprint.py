@@ -7,6 +7,7 @@ from collections import deque
 from typing import Any
 
 from stator import _frames
+from stator.world.generators import has_moved, state_of
 
 Contents = tuple[Any, ...]
 
@@ -18,6 +19,8 @@ READERS: tuple[tuple[type, Any], ...] = (
     (set, lambda obj: tuple(set.__iter__(obj))),
     (deque, lambda obj: tuple(deque.__iter__(obj))),
     (types.CellType, lambda obj: (_frames.cell_get(obj),)),
+    (types.GeneratorType, _frames.generator_values),
+    (types.CoroutineType, _frames.generator_values),
 )
 
 
@@ -70,6 +73,8 @@ def is_written(record: Any) -> bool:
     before = record.before
     if record.hollow is not None or record.inner is record.obj or before is None:
         return False
+    if isinstance(record.inner, (types.GeneratorType, types.CoroutineType)):
+        return has_moved(before, state_of(record.inner))
     if type(before) is tuple and len(before) == 2 and type(before[1]) is list:  # of a defaultdict
         before = before[1]
     if type(before) is not list:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from types import CodeType
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from stator.errors import BackendError
 from stator.graph.backends import BACKENDS, backend_name, compile_graph, traces
 from stator.graph.filled import fill, unless_empty
+from stator.graph.heard import HEARD
 from stator.graph.index_ranges import looking_first
 from stator.graph.module import eager_callable, operation_names
 from stator.graph.overlap import guarded
@@ -19,7 +21,7 @@ from stator.graph.restore import keeping_grad_mode
 from stator.graph.sharing import SharedGraph, key_of
 from stator.graph.twice import differentiable
 from stator.graph.undefined import reach, undefining
-from stator.graph.worth import is_one_kernel, kernels, only_decides, only_reads, only_searches
+from stator.graph.worth import is_little, is_one_kernel, kernels, only_decides, only_reads, only_searches
 from stator.options import Options
 from stator.report import events
 from stator.runtime import assumptions
@@ -29,7 +31,9 @@ from stator.runtime.tensor_host import TensorHost
 from stator.tensors.bindings import are_untold
 from stator.tensors.examples import lying_apart
 from stator.tensors.failing import may_run_twice as has_no_effect
+from stator.tensors.meta import SymbolicMeta
 from stator.tensors.modes import ENTER, SETTERS
+from stator.tensors.rules.layout import is_filled
 from stator.tensors.spent import settle
 from stator.tensors.subclasses import PLAIN, plain_copy, without_functions
 from stator.tensors.traced import TracedTensor
@@ -51,6 +55,7 @@ class GraphMaker:
         self.shared: SharedGraph | None = None  # what the function runs, if others may run it too
         self.behind_break = False  # the graph goes on after a break, or is that of a frame below one
         self.behind_one = False  # the only break so far
+        self.loops: Collection[CodeType] = ()  # frames that are in a loop there, or leave one
         self.requested = False  # which the program has asked for
         self.repeated = False  # there was an entry for this place before
         self.operations = 0
@@ -66,12 +71,14 @@ class GraphMaker:
         outputs = list(assembly.outputs.values())
         assembly.spent = settle(recorder, outputs)
         module = recorder.finish(outputs)
+        if recorder.heard:
+            module.meta[HEARD] = frozenset(recorder.heard)
         if self.host.symbols is not None:
             self.host.symbols.answering = False
             self.host.symbols.env.captured = True
         assumptions.check(self.host)
         check()
-        if self.overwrites(module):
+        if self.overwrites(module) or self.misplaces(outputs):
             self.backend = "eager"
         backend = self.backend
         operations = sum(node.op not in ("placeholder", "output") for node in module.graph.nodes)
@@ -123,6 +130,17 @@ class GraphMaker:
         if self.backend != "inductor" or not recorder.mutated or not recorder.has_grad_inputs():
             return False
         return is_needed(module.graph, recorder._inputs.writers(), recorder.meta_of_input, recorder.state.start.grad)
+
+    def misplaces(self, outputs: list[Any]) -> bool:
+        """Whether a trace would give a view of what was written over in the layout of new memory: AOTAutograd does that
+        with symbolic views of an input that has gaps."""
+        recorder = self.host.recorder
+        if self.host.symbols is None or not recorder.mutated or not traces(self.backend):
+            return False
+        views = [one for one in outputs if type(one) is TracedTensor and type(one._meta) is SymbolicMeta]
+        places = {id(one._storage) for one in views if recorder.real(one) is None}
+        written = (one for one in recorder.alive() if recorder.real(one) is not None and one._storage.mutated)
+        return any(id(one._storage) in places and not is_filled(*one._meta.wrap[:2]) for one in written)
 
     def may_run_twice(self) -> bool:
         """Whether the recorded operations give the same once more, when backward runs."""
@@ -176,6 +194,8 @@ class GraphMaker:
         if self.host.fills_cache or (stops and only_searches(module)):
             return False
         if (stops or self.behind_break) and (not kernels(module) or only_decides(module)):
+            return False
+        if not stops and self.host.loops.worked.intersection(self.loops) and is_little(module, originals):
             return False
         first = not self.repeated and (self.requested or (self.behind_one and not stops))
         return not self.behind_break or first or not is_one_kernel(module)

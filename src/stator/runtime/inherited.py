@@ -11,6 +11,7 @@ import torch
 
 from stator._frames import cell_get, instance_dict, is_heap_type
 from stator.code.decode import units
+from stator.code.loops import loop_variables
 from stator.guards import path as paths
 from stator.guards.path import Path
 from stator.runtime.continuation import Break
@@ -20,17 +21,20 @@ from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
 from stator.tensors.rules.layout import surely
 from stator.tensors.traced import TracedTensor
+from stator.world.generators import SUSPENDED, values_of
 from stator.world.lazy import Lazy
 from stator.world.rewritten import KINDS, changes
 
 if TYPE_CHECKING:
     from stator.world.world import World
 
-NUMBERS = frozenset({"size", "stride", "int", "float"})
+NUMBERS = frozenset({"size", "count", "stride", "int", "float"})
 NUMBER_TYPES: dict[type, type] = {int: int, TracedInt: int, float: float, TracedFloat: float}
 CALLS = frozenset({"CALL", "CALL_FUNCTION_EX"})
 TENSORS = frozenset({torch.Tensor, torch.nn.Parameter, TracedTensor})
 SYMBOLIC = frozenset({TracedTensor, TracedInt, TracedFloat})
+
+Places = dict[Path, list[Path]]
 
 
 def lessons(at: Break, results: int, known: Iterable[Lesson], loops: Loops, world: World) -> set[Lesson]:
@@ -40,10 +44,11 @@ def lessons(at: Break, results: int, known: Iterable[Lesson], loops: Loops, worl
     and what a call makes of symbols.
     `known` is what the capture itself was told, also of values that it passes on without a look.
     """
-    inner, item = at.frames[-1], paths.arg(0)
+    inner = at.frames[-1]
     name = units(inner.code)[inner.unit][0]
     found: set[Lesson] = set()
-    if name == "FOR_ITER" and results == 1:
+    if name == "FOR_ITER" and results == 2:
+        item = paths.arg(1)  # above the iterator
         found = {(item, "int", 0), (item.item(0), "int", 0)}
     elif name == "COMPARE_OP" and inner.unit in loops.units.get(inner.code, ()):
         compared = [at.values[number] for number in inner.operands if type(at.values[number]) is int]
@@ -58,18 +63,19 @@ def lessons(at: Break, results: int, known: Iterable[Lesson], loops: Loops, worl
             if type(value) not in SYMBOLIC and id(value) not in world.records and id(value) not in world.cells:
                 for part, place in _parts(value, path):
                     found.update(_lessons(part, place))
-    places = {path: paths.arg(number + results) for number, path in _carried(at, world)}
+    found.update((paths.arg(number + results), "int", 0) for number in _items(at))
+    places = _places(at, results, world)
     found.update(written(places, world))
     for known_at, kind, detail in known:
-        if kind in NUMBERS and (behind := _rebased(known_at, places)) is not None:
-            found.add((behind, kind, detail))
+        if kind in NUMBERS:
+            found.update((behind, kind, detail) for behind in _rebased(known_at, places))
     return found
 
 
 def light(at: Break, results: int, known: Iterable[Path], world: World) -> set[Path]:
     """Containers among the values carried over a break, and in them, whose contents were seen to change."""
-    places = {path: paths.arg(number + results) for number, path in _carried(at, world)}
-    return {place for path in known if (place := _rebased(path, places)) is not None}
+    places = _places(at, results, world)
+    return {place for path in known for place in _rebased(path, places)}
 
 
 def _results(operands: Iterable[Any]) -> Iterator[Lesson]:
@@ -82,11 +88,12 @@ def _results(operands: Iterable[Any]) -> Iterator[Lesson]:
             yield paths.arg(0), "int", 0
 
 
-def written(places: dict[Path, Path], world: World) -> Iterator[Lesson]:
+def written(places: Places, world: World) -> Iterator[Lesson]:
     """The same for what the program has put into attributes, items and cells that were there before."""
     for path, _, now in changes(world):
-        if type(now) in SYMBOLIC and (place := _rebased(path, places)) is not None:
-            yield from _lessons(now, place)
+        if type(now) in SYMBOLIC:
+            for place in _rebased(path, places):
+                yield from _lessons(now, place)
 
 
 def counted(at: Break, results: int, before: Sequence[Any], world: World) -> Iterator[Lesson]:
@@ -121,25 +128,46 @@ def _carried(at: Break, world: World) -> Iterator[tuple[int, Path]]:
             yield number, cell[1]
 
 
-def _rebased(path: Path, places: dict[Path, Path]) -> Path | None:
-    """The way to the same place from what is carried over a break; None if there is none."""
+def _items(at: Break) -> Iterator[int]:
+    """Numbers of the values that are ints and items of loops that the program is in: others in the next round."""
+    for frame in at.frames:
+        variables = set(loop_variables(frame.info, frame.unit))
+        for slot, number in zip(frame.slots, frame.slot_values, strict=True):
+            if slot in variables and type(at.values[number]) is int:
+                yield number
+
+
+def _places(at: Break, results: int, world: World) -> Places:
+    """Where values are behind a break, by where this capture has them from; one may be in several."""
+    found: Places = {}
+    for number, path in _carried(at, world):
+        found.setdefault(path, []).append(paths.arg(number + results))
+    return found
+
+
+def _rebased(path: Path, places: Places) -> Iterator[Path]:
+    """The ways to the same place from what is carried over a break."""
     steps: list[Path] = []
     at: Path | None = path
     while at is not None and at not in places:
         steps.append(at)
         at = at.parent
-    if at is None:
-        return path if steps[-1].accessor is paths.CONST else None
-    found = places[at]
-    for step in reversed(steps):
-        found = found.child(step.accessor, step.key)
-    return found
+    if at is None and steps[-1].accessor is paths.CONST:
+        yield path
+    for found in places[at] if at is not None else ():
+        for step in reversed(steps):
+            found = found.child(step.accessor, step.key)
+        yield found
 
 
 def _lessons(value: Any, path: Path) -> Iterator[Lesson]:
     kind = type(value)
     if kind is TracedTensor:
-        yield from ((path, "size", dim) for dim, size in enumerate(value._meta.size) if _varies(size))
+        for dim, size in enumerate(value._meta.size):
+            if _varies(size):
+                yield path, "size", dim
+                if size.symbols.is_unbacked(size) or not surely(operator.ne, size, 1):
+                    yield path, "count", dim
         yield from ((path, "stride", dim) for dim in _free_strides(value._meta))
     elif kind is TracedInt and _varies(value):
         yield path, "int", 0
@@ -160,10 +188,12 @@ def _free_strides(meta: Any) -> Iterator[int]:
 
 
 def _parts(value: Any, path: Path) -> Iterator[tuple[Any, Path]]:
-    """What lies in a cell, a dict or an instance that the program made."""
+    """What lies in a cell, a dict, a generator or an instance that the program made."""
     kind = type(value)
     if kind is CellType:
         yield cell_get(value), path.cell()
+    elif kind in SUSPENDED:
+        yield from values_of(value, path)
     elif kind is dict:
         yield from ((item, path.entry(key)) for key, item in value.items() if type(key) is str)
     elif is_heap_type(kind) and not issubclass(kind, (type, ModuleType)):

@@ -19,11 +19,12 @@ from stator.errors import Again
 from stator.guards.check import EQ, IS, KEYS, LEN, PRESENT, TENSOR, Check
 from stator.guards.constant import same
 from stator.guards.guardset import Failure, GuardSet
-from stator.guards.path import ARG, ITEM, ITERAT, KEY, KEYAT, SEQ, UPCOMING, Missing, Path
+from stator.guards.path import ARG, ITEM, ITERAT, KEY, KEYAT, SEQ, UPCOMING, Missing, Path, is_frame
 from stator.guards.tensor_spec import TensorSpec
 from stator.shapes.guesses import Guesses
 from stator.shapes.profile import Name, current, name_of
 from stator.world.class_contents import ClassContents
+from stator.world.generators import HEAD
 from stator.world.hollow_sequences import summaries
 
 Lesson = tuple[Path, str, int]  # where, kind, detail
@@ -31,6 +32,7 @@ SIZES = frozenset({KEYS, LEN})  # of containers
 ENDS = frozenset({LEN, PRESENT})  # how many items there are still to come
 UNSETTLED = SIZES | {EQ, IS}  # checks that an entry can do without
 ITEMS = frozenset({ITEM, KEY, SEQ, KEYAT, ITERAT})
+MOST_PLACES = 3  # at which a generator is found before it is left to CPython
 MOST_MEMBERS = 4  # different members of an enumeration that become constants at one place
 
 
@@ -47,6 +49,7 @@ class Learned:
         self.class_data: set[Path] = set()  # numbers and texts that classes hold, and that changed
         self.texts: dict[Path, set[str]] = {}  # strings seen at one place; too many, and they say nothing any more
         self.members: dict[Path, set[str]] = {}  # the same of enumerations, by name
+        self.places: Counter[Path] = Counter()  # how often a generator was at another place
         self.most_texts = most_texts
         self.guesses = Guesses(self, numbers)
         self.name = name_of(function)
@@ -66,7 +69,9 @@ class Learned:
 
     def again(self, reason: Again) -> None:
         """Why a capture has to be made again."""
-        if reason.constants:
+        if reason.ones:
+            self.guesses.give_up_ones()
+        elif reason.constants:
             self.guesses.correct(reason.constants)
         elif reason.varies:
             self.lessons |= reason.varies
@@ -85,6 +90,13 @@ class Learned:
                 if at.accessor in ITEMS and at.parent is not None:
                     self.light.add(at.parent)
                 at = at.parent
+
+    def follow(self, failures: Iterable[Failure]) -> None:
+        """Generators that are at another place than before: from some number of places on, CPython drives them."""
+        for owner in {owner for failure in failures if (owner := suspended_at(failure.path)) is not None}:
+            self.places[owner] += 1
+            if self.places[owner] > MOST_PLACES:
+                self.lessons.add((owner, "frame", 0))
 
     def wait(self, failures: Iterable[Failure], values: Sequence[Any]) -> None:
         """What was compared with an argument, and was another one: not numbers and tensors, which may be symbols."""
@@ -176,6 +188,14 @@ class Learned:
         seen.update(vars(member).get("_name_", "") for member in members)  # one that is being made has no name
         if len(seen) > MOST_MEMBERS:
             self.lessons.add((path, "identity", 0))
+
+
+def suspended_at(path: Path | None) -> Path | None:
+    """The outermost generator of those on the way, if what failed says where one of them is."""
+    steps = [] if path is None else path.chain()
+    frames = [at for at, step in enumerate(steps) if is_frame(step)]
+    says_where = frames and (frames[-1] == len(steps) - 1 or (frames[-1] == len(steps) - 2 and steps[-1].key < HEAD))
+    return steps[frames[0] - 1] if says_where else None
 
 
 def _named(lesson: Lesson) -> Name:

@@ -12,7 +12,8 @@ import torch
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _NOT_STDLIB = (os.path.join(_STDLIB, "site-packages"), os.path.join(_STDLIB, "dist-packages"))
 _FROZEN = "<frozen "
-_FOREIGN = (os.path.dirname(torch.__file__) + os.sep, _FROZEN, "<stator ", "<eval_with_key>")
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_FOREIGN = (_TORCH, _FROZEN, "<stator ", "<eval_with_key>")
 
 # Packages whose Python code does not compute with tensors.
 _NO_TENSORS = (
@@ -23,11 +24,17 @@ _NO_TENSORS = (
 # Modules of the standard library that deal with files, processes, threads and the network: where one call breaks inside
 # of them, the next one soon does.
 _WORLDLY = frozenset({
-    "bz2", "concurrent", "configparser", "csv", "dbm", "ftplib", "genericpath", "getpass", "glob", "gzip", "http",
-    "linecache", "locale", "logging", "lzma", "multiprocessing", "os", "pathlib", "platform", "posixpath", "queue",
-    "selectors", "shelve", "shutil", "signal", "smtplib", "socket", "socketserver", "sqlite3", "ssl", "subprocess",
-    "tarfile", "tempfile", "threading", "tokenize", "urllib", "webbrowser", "zipfile",
+    "asyncio", "bz2", "concurrent", "configparser", "csv", "dbm", "ftplib", "genericpath", "getpass", "glob",
+    "gzip", "http", "linecache", "locale", "logging", "lzma", "multiprocessing", "os", "pathlib", "platform",
+    "posixpath", "queue", "selectors", "shelve", "shutil", "signal", "smtplib", "socket", "socketserver", "sqlite3",
+    "ssl", "subprocess", "tarfile", "tempfile", "threading", "tokenize", "urllib", "webbrowser", "zipfile",
 })  # fmt: skip
+
+# Parts of torch that do.
+_WORLDLY_TORCH = tuple(
+    _TORCH + part
+    for part in ("_weights_only_unpickler.py", "hub.py", "package" + os.sep, "profiler" + os.sep, "serialization.py")
+)
 
 # Those that take numbers apart: what they keep of one, such as numerators, is another constant each time.
 _EXACT = frozenset({"decimal", "_pydecimal", "fractions", "statistics"})
@@ -56,4 +63,4 @@ def is_left_whole(filename: str) -> bool:
         return filename.removeprefix(_FROZEN).rstrip(">") in _WORLDLY
     if is_standard(filename):
         return filename.removeprefix(_STDLIB).partition(os.sep)[0].removesuffix(".py") in _WORLDLY | _EXACT
-    return has_no_tensors(filename)
+    return filename.startswith(_WORLDLY_TORCH) or has_no_tensors(filename)

@@ -12,15 +12,18 @@ from functools import reduce
 from types import SimpleNamespace
 from typing import Any
 
+from stator.eval.settling import SERVED
 from stator.frame import Frame
 from stator.runtime.numpy_numbers import NumpyNumber, np
 from stator.runtime.symbolic_host import ROW_KINDS, ROWS, Caller
+from stator.shapes import stairs
 from stator.shapes.floats import TracedFloat, calculated, depends_on_data, whole
 from stator.shapes.scalar import TracedInt
 from stator.world.hollow import DECLINED
 
 SYMBOLS = (TracedInt, TracedFloat)
 PLAIN = (int, float)
+DTYPES: dict[Any, type] = {int: int, "int": int, "int64": int, float: float, "float": float, "float64": float}
 IN_PLACE = {
     operator.iadd: operator.add,
     operator.isub: operator.sub,
@@ -33,6 +36,7 @@ class MadeNumber(NumpyNumber):
     """A symbolic number that the program sees as a scalar of numpy."""
 
     lasting = False
+    methods = frozenset({"item", "astype"})
 
     def __init__(self, world: Any, traced: Any, kind: Any) -> None:
         self.world = world
@@ -43,6 +47,23 @@ class MadeNumber(NumpyNumber):
 
     def number(self) -> Any:
         return self.traced
+
+    def call(self, f: Frame, name: str, args: list[Any]) -> Any:
+        return super().call(f, name, args) if name == "item" else self.astype(args)
+
+    def astype(self, args: list[Any]) -> Any:
+        """As another int or float; not one that has no room for it."""
+        kind = DTYPES.get(args[0]) if len(args) == 1 and type(args[0]) in (str, type) else None
+        if kind is None or kind_of(self) is None:
+            return DECLINED
+        made = self.traced
+        if kind is int and type(made) is TracedFloat:
+            made = whole(int, made)
+        elif kind is float and type(made) is TracedInt:
+            made = calculated(float, made)
+        return (
+            register(self.world, made, np.float64 if kind is float else np.int64) if type(made) in SYMBOLS else DECLINED
+        )
 
     def operate(self, f: Frame, function: Any, left: Any, right: Any) -> Any:
         hollow = self.world.hollow
@@ -120,9 +141,12 @@ def rounding(function: Any) -> Any:
     """A float without fraction; negative ones become zeros with a sign."""
 
     def calculate(host: Any, f: Frame, number: Any) -> Any:
-        if type(number) is not TracedFloat or not is_positive(number):
+        if type(number) is not TracedFloat:
             return NotImplemented
-        made = whole(function, number)
+        made = stairs.counted(function, number, positive=True)
+        if made is None and not is_positive(number):
+            return NotImplemented
+        made = whole(function, number) if made is None else made
         return calculated(float, made) if type(made) is TracedInt else NotImplemented
 
     return calculate
@@ -191,7 +215,21 @@ def extreme_of(function: Any, host: Any, f: Frame, items: Any) -> Any:
     return ROWS[function](host, f, list(items))
 
 
+def serve_made(function: Any) -> Any:
+    """Of a scalar that numpy has made, the function of its number."""
+
+    def serve(f: Frame, hollow: Any, args: list[Any]) -> Any:
+        if len(args) != 1 or type(hollow) is not MadeNumber or kind_of(hollow) is None:
+            return DECLINED
+        return f.world.call(f, function, [hollow.traced], None)
+
+    return serve
+
+
 if np is not None:
+    DTYPES |= {np.int64: int, np.float64: float}
+    for _name in (*ROUNDINGS, *FUNCTIONS, "sqrt"):
+        SERVED[id(getattr(np, _name))] = serve_made(getattr(np, _name))
     for _name, _function in ROUNDINGS.items():
         ROWS[getattr(np, _name)] = made_by("float64", rounding(_function))
     for _name in FUNCTIONS:

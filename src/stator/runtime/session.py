@@ -26,6 +26,7 @@ from stator.errors import Again, ConstraintViolation, RecompileLimit, StatorErro
 from stator.eval.machine import Place
 from stator.graph.sharing import SharedGraph
 from stator.guards import path as paths
+from stator.guards.check import RELATION
 from stator.guards.guardset import Failure
 from stator.options import Options
 from stator.report import events
@@ -36,6 +37,7 @@ from stator.runtime.capture import Capture, Entry
 from stator.runtime.continuation import Break, Continuation, is_resumed
 from stator.runtime.learned import SIZES, UNSETTLED, Learned, Lesson
 from stator.runtime.optimizers import PLAINLY
+from stator.runtime.spelling import Spelling
 from stator.runtime.tail import GoingOn
 from stator.runtime.unrolling import Loops
 from stator.tensors.signals import OpFailed
@@ -213,6 +215,7 @@ class Cache:
         reasons = [failure.text for failure in failures]
         if len(self.entries) < options.recompile_limit and self.captures < MOST_CAPTURES * options.recompile_limit:
             self.learned.look(failures)
+            self.learned.follow(failures)
             self.learned.wait(failures, call.values)
             if len(self.entries) >= max(options.recompile_limit - LAST_ENTRIES, LAST_ENTRIES):
                 self.learned.despair(failures, self.despairs_of)
@@ -221,6 +224,8 @@ class Cache:
             for entry in self.entries:
                 self.learned.observe(entry.guards, call.values, entry.light)
                 self.learned.see_classes(entry.classes)
+            if any(failure.check is RELATION for failure in failures):  # it may have been asked whether a size is one
+                self.learned.guesses.give_up_ones()
             events.emit("recompile", name=call.name, code=call.code, reasons=reasons)
             return True
         text = "\n  ".join([f"{call.name} was compiled {self.captures} times (recompile_limit)", *reasons])
@@ -256,16 +261,30 @@ class Cache:
                 if not entry.captured and self.learned.unsettled:  # that was no help
                     self.learned.unsettled = set()
                     entry = None
-        entry.light = frozenset(self.learned.light | self.learned.ending)
-        self.compiled.append(entry.program, entry.function)
-        self.entries.append(entry)
-        self.captures += 1
-        self.worthwhile = self.worthwhile or entry.captured
+                elif not self.keep(entry, call):
+                    entry = None
         return entry
+
+    def keep(self, entry: Entry, call: Call) -> bool:
+        """One more entry; whether it does for the call, in which sizes may be one that were not captured as such."""
+        pretended, entry.light = self.learned.guesses.pretended, frozenset(self.learned.light | self.learned.ending)
+        fits = not pretended or isinstance(entry.program.run(call.values, call.names), list)
+        if not fits:
+            self.learned.guesses.give_up_ones()
+        pretended.clear()
+        if fits or entry.captured:
+            self.compiled.append(entry.program, entry.function)
+            self.entries.append(entry)
+            self.captures += 1
+            self.worthwhile = self.worthwhile or entry.captured
+        return fits
 
     def attempt(self, call: Call) -> Entry:
         capture = self.capture(call)
         entry, failed = self.tried(capture)
+        if failed is not None and self.learned.guesses.pretended and self.needs_constants(failed):
+            end_frames(failed)
+            raise Again(None, ones=True)
         may_break = not breaks_are_errors(self.session.options, capture)
         if type(failed) is OpFailed and capture.told_compiling and may_break:  # it may go another way in eager
             self.learned.whole.add(PLAINLY)
@@ -333,6 +352,7 @@ class Cache:
             made.host.watch_classes()
         if not options.fullgraph:
             made.host.loops, made.host.counts_rounds = self.session.loops, bool(self.learned.lessons)
+            made.host.spelling = self.session.spelling
             made.host.ending, made.host.may_break = self.learned.ending, True
         if self.learned.lessons or (self.learned.light and not options.fullgraph):
             symbolic_host.start(made.host)  # C code may be what reads the first symbol
@@ -355,6 +375,8 @@ class Cache:
         requested = error.break_id in REQUESTED and (call.requested or not call.behind_break)
         constants = capture.options.dynamic is False
         place = self.place_before(capture, capture.unmade) if capture.unmade else capture.place()
+        if capture.machine is not None and self.session.spelling.add(place, capture.machine.places):
+            raise Again(None)
         for _ in range(MOST_PLACES):
             if place is None:
                 break
@@ -426,6 +448,8 @@ class Cache:
 
     def look_round(self, capture: Capture, found: Break) -> None:
         """Where a round of a loop ends: numbers that were constants in it, and are others in the next, are symbols."""
+        if capture.call.behind_break and capture.works():
+            self.session.loops.worked.update(found.loops)
         if capture.options.dynamic is False:
             return
         varies: set[Lesson] = set()
@@ -510,6 +534,7 @@ class Session(Cache):
         self.graphs: WeakValues[Any, SharedGraph] = WeakValues()  # by what tells them from others
         self.lately: deque[SharedGraph] = deque(maxlen=MOST_LATELY)
         self.loops = Loops()
+        self.spelling = Spelling()
         self.below = Below(self.frames_of)
         super().__init__(self, function)
         functools.update_wrapper(self.compiled, function)
@@ -522,6 +547,7 @@ class Session(Cache):
             self.graphs.clear()
             self.lately.clear()
             self.loops = Loops()
+            self.spelling = Spelling()
             self.below.clear()
 
     def frames_of(self, code: CodeType) -> Any:

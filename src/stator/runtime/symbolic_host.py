@@ -350,12 +350,21 @@ def range_of(host: Any, f: Frame, args: list[Any]) -> Any:
         return NotImplemented
     distance = stop - start if step > 0 else start - stop
     count = (distance + (abs(step) - 1)) // abs(step) if distance > 0 else 0
-    rounds = exactly(count)
+    limited, before, rounds = is_limited(count), unrolling.stamp(host), exactly(count)
     within = range(start, start + rounds * step, step) if type(start) is int else None
     made = [start + i * step for i in range(rounds)] if within is None else within
-    if host.counts_rounds and type(polynomial.subtract(number_of(stop), number_of(start))) is not int:
-        unrolling.note(host, f, range, args, made, None)
+    fixed = limited or type(polynomial.subtract(number_of(stop), number_of(start))) is int
+    if host.counts_rounds and not fixed:
+        unrolling.note(host, f, range, args, made, before)
     return made
+
+
+def is_limited(count: Any) -> bool:
+    """Whether a count is the most that it can be, whatever sizes there are, as `min(3, n)` mostly is."""
+    if type(count) is not TracedInt or type((unknowns := count.symbols.unknowns).settled(count.number)) is int:
+        return False
+    most = unknowns.bounds(count.number)[1]
+    return most is not None and most == unknowns.hint(count.number)
 
 
 def exactly(count: Any) -> int:
@@ -551,7 +560,7 @@ def read_float(host: Any, f: Frame, obj: TracedFloat, name: str) -> Any:
         return obj
     if name == "conjugate" and not obj.mixed:
         return functools.partial(operator.pos, obj)
-    if name == "is_integer" and obj.from_data and not obj.mixed:
+    if name == "is_integer" and not obj.mixed:
         return functools.partial(TracedFloat.is_integer, obj)
     return host.class_of(obj) if name == "__class__" else host.load_attr(f, obj.decay(), name)
 

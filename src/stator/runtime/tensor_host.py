@@ -21,7 +21,7 @@ from stator.guards import path as paths
 from stator.guards.check import TENSOR
 from stator.guards.path import Path
 from stator.guards.tensor_spec import TensorSpec
-from stator.native import policy
+from stator.native import policy, spelled
 from stator.native.attribute_rows import READERS, WRITERS
 from stator.native.callers import CALLERS, call_python
 from stator.native.host import ITEM_OPERATORS, Host
@@ -33,11 +33,13 @@ from stator.runtime import (
     assumptions,
     choices,
     choosing,
+    choosing_modules,
     copy_warnings,
     cutting,
     entering,
     excluded,
     formatting,
+    heard_warnings,
     hook_handles,
     marked,
     module_calls,
@@ -55,6 +57,7 @@ from stator.runtime import function_modes as function_modes  # rows
 from stator.runtime import new_tensors as new_tensors
 from stator.runtime.compiling import is_compiling, not_compiling
 from stator.runtime.optimizers import is_compiling_in
+from stator.runtime.spelling import Spelling
 from stator.runtime.tensor_attributes import read_outside, read_tensor, write_tensor
 from stator.shapes import looking_up
 from stator.shapes.floats import Floats, Reading, TracedFloat, depends_on_data, stage_after
@@ -65,6 +68,7 @@ from stator.shapes.texts import TracedText
 from stator.tensors import constants, values
 from stator.tensors.array_calls import DTYPES as ARRAY_DTYPES
 from stator.tensors.arrays import TracedArray, is_array, rows, tensor_of
+from stator.tensors.doubts import ASKING
 from stator.tensors.evaluate import evaluated
 from stator.tensors.inputs import check_input
 from stator.tensors.lowering import ForeignArgument
@@ -124,6 +128,8 @@ class TensorHost(Host):
             self.recorder.start_symbols = self.symbolic
         self.recorder.before_call = self.check_guesses
         self.recorder.may_warn = lambda: not is_inside(self)
+        self.recorder.may_break = lambda: self.may_break
+        self.recorder.warned = functools.partial(heard_warnings.note, self)
         self.symbols: Symbols | None = None
         self.symbolic_numbers: dict[Path, Any] = {}
         self.floats = Floats(self.guards, self.origin, self.float_input)
@@ -140,7 +146,7 @@ class TensorHost(Host):
         self.copied: Any = None  # where a copy may be none, see runtime/cutting.py
         self.cut: Any = None  # where a tensor is cut that may be short enough, see there
         self.padding: Any = None  # a branch that is taken in any case, see runtime/padding.py
-        self.branched: set[tuple[Any, int]] = set()  # places of branches on numbers that the entry function reads
+        self.branched: dict[tuple[Any, int], Any] = {}  # by place: numbers that branches ask for and the entry reads
         self.read_truths: dict[Any, bool] = {}  # how they came out: by condition, or by node and writes to it
         self.written_late = 0  # bytes of inputs that are written to behind a check of data
         self.assumed_at: dict[tuple[int, int], int] = {}  # how often, by place in the program
@@ -164,6 +170,8 @@ class TensorHost(Host):
         self.backwards = 0  # how often the program has taken gradients
         self.unrolled: dict[Any, Any] = {}  # by place: the address of its iterator, what there was at first, and rounds
         self.loops = unrolling.Loops()  # that are not unrolled
+        self.in_loop = False  # the capture begins behind a break in a loop
+        self.spelling = Spelling()
         self.counts_rounds = False  # whether others may turn out to be such
         self.tests: dict[Any, tuple[int, int]] = {}  # by place: how often a loop asked whether to go on, since when
         self.ending: Container[Path] = ()  # outside iterators that ended after more or fewer rounds than before
@@ -206,6 +214,15 @@ class TensorHost(Host):
 
     def breaking_units(self, info: CodeInfo) -> Iterable[int]:
         return self.loops.of(info)
+
+    def spelled_units(self, info: CodeInfo) -> Iterable[int]:
+        return self.spelling.of(info)
+
+    def twins_of(self, function: Any) -> Any:
+        return spelled.spelled(function)
+
+    def spell(self, handler: Any, f: Frame, count: int) -> Any:
+        return spelled.spell(handler, f, count)
 
     def left_to_python(self, f: Frame) -> Unsupported | None:
         return unrolling.left_to_python(self, f)
@@ -256,6 +273,8 @@ class TensorHost(Host):
     def check_guesses(self) -> None:
         """Starts again if a number that might have varied turned out to be a constant."""
         guessed = self.policy.guessed
+        if self.symbols is not None and self.symbols.ones.denied():
+            raise Again(None, ones=True)
         if not guessed:
             return
         found = self.floats.constants & guessed
@@ -266,6 +285,7 @@ class TensorHost(Host):
 
     def check_constants(self) -> None:
         """Starts again if the program counts with numbers that are constants, once something varies."""
+        self.check_guesses()
         found = frozenset(filter(self.policy.could_vary, varying_numbers(self)))
         if found:
             raise Again(None, varies=found)
@@ -278,6 +298,7 @@ class TensorHost(Host):
         symbols = Symbols(self.origin, self.policy.unbacked)
         symbols.names = self.guards.names
         symbols.clamps = assumptions.CLAMPING in self.whole_paths
+        symbols.asks = ASKING in self.whole_paths
         return symbols
 
     def has_symbols(self) -> bool:
@@ -402,6 +423,8 @@ class TensorHost(Host):
             found = looking_up.number_at(self.floats, *args)
             if found is not NotImplemented:
                 return found
+        if function is operator.getitem and (refused := choosing_modules.left_to_python(self, f, *args)) is not None:
+            raise refused
         if len(args) == 2 and function not in ITEM_OPERATORS:
             args = symbolic_host.operands(args)
         if function in cutting.COMPARED and TracedInt in map(type, args):
@@ -573,7 +596,9 @@ def enter_tensor(world: World, tensor: torch.Tensor, path: Path) -> Any:
         sizes, strides = (tuple(tensor.shape), tensor.stride()) if (wanted or free) and spec.plain else ((), ())
     dims = None
     if sizes:
-        dims = world.symbolic().tensor(path, sizes, strides, wanted, free, world.policy.twins(path))
+        policy = world.policy
+        earlier = policy.earlier(path, wanted, sizes)
+        dims = world.symbolic().tensor(path, sizes, strides, wanted, free, policy.twins(path), earlier)
         spec = spec.with_dims(*(tuple(number if type(number) is int else None for number in part) for part in dims))
     if type(tensor) not in PLAIN:
         world.type_info(type(tensor))

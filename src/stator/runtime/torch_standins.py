@@ -44,8 +44,8 @@ def stand_legacy_tensor(host: Host, f: Frame, cls: Any, args: list[Any], kwargs:
         sizes = args[0] if len(args) == 1 and type(args[0]) is torch.Size else args
         if all(type(size) in (int, TracedInt) for size in sizes):
             return host.record(f, torch.empty, [tuple(sizes)], {"dtype": dtype})
-        if len(args) == 1 and type(args[0]) in (list, tuple) and is_data(args[0]):
-            return host.record(f, torch.tensor, [args[0]], {"dtype": dtype})
+        if len(args) == 1 and type(args[0]) in (list, tuple, range) and is_data(args[0]):
+            return host.record(f, torch.tensor, [list(args[0])], {"dtype": dtype})
     name = f"torch.{cls.__name__}"
     raise host.refuse("tensor-operation", f"{name} of something else than sizes or numbers", function=name)
 
@@ -67,7 +67,7 @@ def stand_variable(host: Host, f: Frame, cls: Any, args: list[Any], kwargs: Any)
 
 def is_data(value: Any, dimensions: int = 64) -> bool:
     """Numbers and tensors of one element in lists and tuples."""
-    if type(value) in (list, tuple):
+    if type(value) in (list, tuple, range):
         return dimensions > 0 and all(is_data(item, dimensions - 1) for item in value)
     return type(value) in (int, float, bool, TracedInt, TracedFloat, TracedTensor)
 

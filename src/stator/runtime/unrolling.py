@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import BuiltinFunctionType, CodeType
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 
@@ -42,6 +42,7 @@ class Loops:
     def __init__(self) -> None:
         self.units: WeakKeyDictionary[CodeType, set[int]] = WeakKeyDictionary()
         self.unrolled: WeakKeyDictionary[CodeType, bool] = WeakKeyDictionary()  # where a break was no help
+        self.worked: WeakSet[CodeType] = WeakSet()  # frames with a loop whose rounds work on tensors
         self.large: set[tuple[int, int]] = set()  # loops that are unrolled stretch by stretch: address of code, unit
 
     def add(self, places: Places) -> None:
@@ -183,7 +184,19 @@ def note(host: Any, f: Frame, function: Any, args: list[Any], made: Any, before:
     else:
         return
     if places:
+        check_guesses(host, before)
         host.counted[id(made)] = places | here(f)
+
+
+def check_guesses(host: Any, before: Any) -> None:
+    """Starts again with constants if a number of rounds follows from sizes alone that nobody has seen change."""
+    if before is None or not host.policy.guessed:
+        return
+    known = host.symbols.sources
+    found = set().union(*(guard.expr.free_symbols for guard in host.symbols.env.guards[before[0] :]))
+    lessons = frozenset(lesson for symbol in found if symbol in known for lesson in known[symbol].lessons())
+    if lessons and lessons <= host.policy.guessed:
+        raise Again(None, lessons)
 
 
 def is_told(function: Any, args: list[Any]) -> bool:
@@ -195,6 +208,7 @@ def note_iterator(host: Any, f: Frame, value: Any, made: Any, before: Any) -> No
     """A loop is about to begin."""
     places = places_of(host, f, value)
     if places or (type(value) is TracedTensor and stamp(host) != before):
+        check_guesses(host, before)
         host.counted[id(made)] = places | here(f)
 
 
@@ -223,11 +237,13 @@ def note_operation(host: Any, f: Frame, made: Any, before: Any) -> None:
     """An operation with a number that varies: `[None] * n` has so many items, `while i < n` so many rounds."""
     if type(made) in (list, tuple):
         if places := here(f):
+            check_guesses(host, before)
             host.counted[id(made)] = places
     elif type(made) is bool and f.direct and stamp(host) != before and goes_back(f):
         place, size = (f.path, f.lasti), host.recorder.graph._len
         rounds, operations = host.tests.get(place, (0, size))
         if rounds >= LEAST_ROUNDS and size > operations:
+            check_guesses(host, before)
             go_round(host, f, here(f))
         host.tests[place] = rounds + 1, operations
 

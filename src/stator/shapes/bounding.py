@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+from collections.abc import Container
 from typing import Any
 
 from stator.shapes import polynomial
@@ -20,9 +21,10 @@ class Unknown:
     symbols it depends on; `parts`: numerator and divisor of a quotient, whose expression is made when it is needed;
     `least`, `most`: numbers that a maximum or minimum is one of; `length`: of its expression, in unknowns."""
 
-    __slots__ = ("expr", "guess", "hint", "least", "length", "low", "most", "number", "parts", "symbols")
+    __slots__ = ("expr", "guess", "hint", "index", "least", "length", "low", "most", "number", "parts", "symbols")
 
     def __init__(self, index: int, expr: Any, hint: int | None, guess: int | None, low: int | None) -> None:
+        self.index = index
         self.expr = expr
         self.hint = hint
         self.guess = guess
@@ -40,6 +42,11 @@ class Bounding:
 
     def __init__(self) -> None:
         self.all: list[Unknown] = []
+        self._floored: set[int] = set()  # unknowns that are quotients
+        self._chosen: set[int] = set()  # unknowns that are minima or maxima
+        self._unbounded: set[int] = set()  # unknowns without a lower bound
+        self._signed: set[int] = set()  # unknowns that may be negative
+        self._lows: list[int] = []  # lower bounds of all; 0 where there is none
         self._users: dict[Any, list[int]] = {}  # by symbol: the unknowns whose expressions it is in
         self._facts = 0  # how often a lower bound became known
         self._choices = 0  # tried for the number that is asked about
@@ -56,6 +63,8 @@ class Bounding:
     def _bounds(self, number: Polynomial) -> Bounds:
         """From lower bounds of the unknowns, or where these leave it open, from what quotients are of."""
         low, high = self._from_lows(number)
+        if number.unknowns.isdisjoint(self._floored) and number.unknowns.isdisjoint(self._chosen):
+            return low, high
         if low is None:
             low = self._least(number)
         if high is None:
@@ -72,6 +81,8 @@ class Bounding:
     def _by_choice(self, number: Polynomial) -> int | None:
         """The least value, with a minimum that is subtracted or a maximum that is added at one of its numbers."""
         found: list[int] = []
+        if number.unknowns.isdisjoint(self._chosen):
+            return None
         for monomial, c in number.terms.items():
             for index in monomial:
                 unknown = self.all[index]
@@ -116,6 +127,8 @@ class Bounding:
 
     def _quotient_in(self, number: Polynomial) -> tuple[Monomial, int] | None:
         """A term with a quotient, and the quotient; first of those that are subtracted."""
+        if number.unknowns.isdisjoint(self._floored):
+            return None
         for negative in (True, False):
             for monomial, c in number.terms.items():
                 if (c < 0) is negative and (index := self._last_quotient(monomial)) is not None:
@@ -130,12 +143,12 @@ class Bounding:
 
     def _from_lows(self, number: Polynomial) -> Bounds:
         """In what exceeds the lower bounds of the unknowns, coefficients of one sign bound the value on one side."""
-        if any(self.all[i].low is None for monomial in number.terms for i in monomial):
+        if not number.unknowns.isdisjoint(self._unbounded):
             return None, None
-        if all(len(monomial) < 2 for monomial in number.terms):  # nothing to multiply out
-            least = sum(c * self.all[m[0]].low if m else c for m, c in number.terms.items())  # type: ignore[operator, misc]
-            signs = [c > 0 for m, c in number.terms.items() if m]
-            return (least if all(signs) else None), (least if not any(signs) else None)
+        if number.linear is not None:  # nothing to multiply out
+            unknowns, factors, constant = number.linear
+            least = constant + sum(map(operator.mul, factors, map(self._lows.__getitem__, unknowns)))
+            return (least if min(factors) > 0 else None), (least if max(factors) < 0 else None)
         shifted: dict[Monomial, int] = {}
         for monomial, c in number.terms.items():
             for kept in itertools.product((True, False), repeat=len(monomial)):
@@ -168,8 +181,7 @@ class Bounding:
         """Takes note of a lower bound, and of what follows: for what a quotient is of, and for quotients."""
         if found.low is not None and low <= found.low:
             return
-        found.low = low
-        self._facts += 1
+        self._set_low(found, low)
         if found.parts is not None:
             number, divisor = found.parts
             monomials = [monomial for monomial in number.terms if monomial]
@@ -181,6 +193,51 @@ class Bounding:
                 least = self._least_of(self.all[user])
                 if least is not None:
                     self._raise_only(self.all[user], least)
+
+    def lows(self) -> list[tuple[Unknown, int | None]]:
+        """All lower bounds as they are."""
+        return [(unknown, unknown.low) for unknown in self.all]
+
+    def rise(self, number: Polynomial) -> set[int]:
+        """Takes all that a number is made of to be more than one, as it is in this call; of what that is news."""
+        found = {index for monomial in number.terms for index in monomial if self._may_rise(self.all[index])}
+        for index in found:  # nothing follows for others: what a quotient is of may be anything
+            self._raise_only(self.all[index], 2)
+        return found
+
+    def _may_rise(self, one: Unknown) -> bool:
+        return one.low is not None and one.low < 2 and one.hint is not None and one.hint > 1
+
+    def if_one(self, number: Number, ones: Container[int]) -> int | None:
+        """The value in this call, but that some unknowns were one; None if it cannot be told."""
+        if type(number) is int:
+            return number
+        total = 0
+        for monomial, c in number.terms.items():
+            for index in monomial:
+                value = 1 if index in ones else self._value_if_one(self.all[index], ones)
+                if value is None:
+                    return None
+                c *= value
+            total += c
+        return total
+
+    def _value_if_one(self, unknown: Unknown, ones: Container[int]) -> int | None:
+        if unknown.parts is not None:
+            above = self.if_one(unknown.parts[0], ones)
+            return None if above is None else above // unknown.parts[1]
+        return unknown.hint if unknown.expr.is_Symbol else None
+
+    def put_back(self, lows: list[tuple[Unknown, int | None]]) -> None:
+        """Lower bounds as they were."""
+        for unknown, low in lows:
+            if unknown.low == low:
+                continue
+            unknown.low = low
+            self._lows[unknown.index] = low or 0
+            (self._unbounded.add if low is None else self._unbounded.discard)(unknown.index)
+            (self._signed.add if low is None or low < 0 else self._signed.discard)(unknown.index)
+        self._facts += 1
 
     def _least_of(self, unknown: Unknown) -> int | None:
         """The least value of a quotient, minimum or maximum, from what it is of."""
@@ -195,8 +252,14 @@ class Bounding:
 
     def _raise_only(self, found: Unknown, low: int) -> None:
         if found.low is None or low > found.low:
-            found.low = low
-            self._facts += 1
+            self._set_low(found, low)
+
+    def _set_low(self, found: Unknown, low: int) -> None:
+        found.low = self._lows[found.index] = low
+        self._unbounded.discard(found.index)
+        if low >= 0:
+            self._signed.discard(found.index)
+        self._facts += 1
 
 
 # What is at least true of a number for which a comparison with a border does not hold.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from torch._guards import SLoc, Source
 
+from stator.shapes import cached_guards
 from stator.shapes.answers import remembering
 from stator.shapes.unbacked import Question, answer, is_condition, usually
 
@@ -82,22 +84,37 @@ def env_class() -> Any:
         choosing = False  # torch chooses code for an operation: what it asks does not matter to the result
         captured = False  # who asks from now on is a backend
         laying_out = False  # it only matters to the strides of results whether a size is 1
+        exact = False  # how many dimensions there are, or whether they are new, depends on whether a size is 1
         approximate = False  # the layout of results may be that of the example
 
         def evaluate_sym_node(self, sym_node: Any, size_oblivious: bool = False, fallback_value: Any = None) -> Any:
             if self.choosing and fallback_value is not None:
                 with self.suppress_guards():
                     return super().evaluate_sym_node(sym_node, size_oblivious, fallback_value)
-            expr = sym_node.expr
-            if _is_calculated(expr):
-                known = self.symbols.unknowns.foretold(_unless_empty(expr) if self.captured else expr)
+            known = self._foretold(sym_node, fallback_value)
+            return super().evaluate_sym_node(sym_node, size_oblivious, fallback_value) if known is None else known
+
+        def _foretold(self, sym_node: Any, fallback_value: Any) -> bool | None:
+            """The answer to a question about sizes that were calculated or may be one, if no relation is needed."""
+            expr, ones = sym_node.expr, self.symbols.ones
+            may_be_one, calculated = ones.are_among(expr), _is_calculated(expr)
+            if calculated:
+                known: bool | None = self.symbols.unknowns.foretold(_unless_empty(expr) if self.captured else expr)
                 if known is not None:
                     return known
-                if expr.is_Relational and sym_node.has_hint() and self._is_arbitrary(expr):
-                    return bool(sym_node.hint)
+            hinted = expr.is_Relational and sym_node.has_hint()
+            if hinted and (calculated or may_be_one) and self._is_arbitrary(expr, calculated):
+                return bool(sym_node.hint)
             if fallback_value is not None and self._is_general(sym_node, fallback_value):
-                return fallback_value
-            return super().evaluate_sym_node(sym_node, size_oblivious, fallback_value)
+                return bool(fallback_value)
+            if not may_be_one:
+                return None
+            if fallback_value is not None and not self.exact:
+                usual = ones.would_be(expr)
+                free = self.captured or (expr.is_Relational and expr.rel_op not in ("==", "!="))
+                if usual is fallback_value or (free and usual is not None):
+                    return bool(fallback_value)
+            return ones.foretells(expr) if hinted and self._maybe_evaluate_static(expr) is None else None
 
         def _is_general(self, sym_node: Any, answer: bool) -> bool:
             """Whether a backend, which has code for all sizes behind this answer, is given it without a guard.
@@ -107,7 +124,10 @@ def env_class() -> Any:
             """
             expr = sym_node.expr
             parts = expr.args if isinstance(expr, (sympy.And, sympy.Or)) else (expr,)
-            if not all(part.is_Relational and _is_calculated(part) for part in parts):
+            ones = self.symbols.ones
+            if self.exact or not all(
+                part.is_Relational and (_is_calculated(part) or ones.are_among(part)) for part in parts
+            ):
                 return False
             agrees = sym_node.has_hint() and bool(sym_node.hint) == answer
             if self.origin() is not None and not agrees:
@@ -116,20 +136,37 @@ def env_class() -> Any:
                 return self._maybe_evaluate_static(expr) is None
             return agrees and self.origin() is None
 
-        def _is_arbitrary(self, expr: Any) -> bool:
+        def _is_arbitrary(self, expr: Any, calculated: bool) -> bool:
             """Whether numbers that differ in this call are compared, and that they may be equal does not matter.
 
             A backend asks that to take a shorter way. What would matter to results was asked by the same code of torch
             when the operation was captured, and is known. Where results are laid out, it must be due to a size of 1.
             """
+            equality = expr.rel_op in ("==", "!=")
             if self.captured:
-                arbitrary = expr.rel_op in ("==", "!=")
+                arbitrary = equality and (calculated or _asks_for_one(*expr.args))
             else:
                 arbitrary = self.laying_out and _asks_for_one(*expr.args)
             if not arbitrary or self._maybe_evaluate_static(expr) is not None:
                 return False
             left, right = (side.xreplace(self.backed_var_to_val) for side in expr.args)
             return bool(left != right)
+
+        @contextmanager
+        def asked_exactly(self) -> Iterator[None]:
+            """No answer without a guard, unless it is known."""
+            before = self.exact, self.captured, self.choosing
+            self.exact, self.captured, self.choosing = True, False, False
+            try:
+                yield
+            finally:
+                self.exact, self.captured, self.choosing = before
+
+        def produce_guards_expression(self, placeholders: Any, **options: Any) -> str | None:
+            return cached_guards.written(self, super().produce_guards_expression)
+
+        def evaluate_guards_expression(self, code: str, args: Any) -> bool:
+            return cached_guards.hold(self, code, super().evaluate_guards_expression)
 
         def size_symbol(self, value: int, source: Source) -> Any:
             """What `create_symbol` makes for a size, without comparing it with one: sympy thinks long about that."""
@@ -138,7 +175,7 @@ def env_class() -> Any:
             self.source_to_var[source.name] = symbol
             self.backed_var_to_val[symbol] = sympy.Integer(value)
             self.var_to_sources[symbol] = [source]
-            self.var_to_range[symbol] = self._default_value_range(False)
+            self.var_to_range[symbol] = ValueRanges(1, self._default_value_range(False).upper)
             self.var_to_range_sloc[symbol] = ValueRangesSLoc(place, place)
             self.symbol_guard_counter[symbol] = 0
             self.counter["create_symbol"] += 1

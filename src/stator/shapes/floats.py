@@ -19,7 +19,7 @@ from stator.errors import unsupported
 from stator.guards.check import EQ
 from stator.guards.path import Path
 from stator.guards.relation import SIDE, Operand, Relation
-from stator.shapes import int_functions, ratios, roundings
+from stator.shapes import int_functions, ratios, roundings, stairs
 from stator.shapes.calculations import CONDITION, FLOAT, Kind, literal, source_of
 from stator.shapes.expressions import NoForm, Text, fold
 from stator.shapes.float_conditions import COMPARISONS, Condition, NoCondition
@@ -217,7 +217,9 @@ class TracedFloat:
     def is_integer(self) -> Any:
         if self.from_data:
             return self.floats.evaluate(float.is_integer, (self,), CONDITION)
-        return self.decay().is_integer()
+        if not abs(self.value) < _LARGEST:
+            return self.decay().is_integer()
+        return self == whole(int, self)
 
 
 def _may_be_int(value: Any) -> bool:
@@ -323,6 +325,8 @@ def whole(function: Any, number: TracedFloat) -> Any:
     made = ratios.whole(function, number)
     if made is None:
         made = roundings.rounded(function, number)
+    if made is None:
+        made = stairs.counted(function, number)
     if made is not None:
         return made
     value = number.value

@@ -38,6 +38,8 @@ class Guesses:
         self.owners: set[Path] = set()  # of floats that changed
         self.lists: set[Path] = set()  # of such owners
         self.starts = 0
+        self.earlier: dict[tuple[Path, int], int] = {}  # what sizes were that changed
+        self.pretended: set[tuple[Path, int]] = set()  # sizes of 1 that are taken for those
 
     def note(self, lessons: Iterable[Lesson], before: Any, now: Any) -> None:
         """Takes note of what changed, and how."""
@@ -50,11 +52,23 @@ class Guesses:
                 self.places.update(enumerate(now.shape))
                 if before.sizes[dim] is not None:
                     self.gone.add(before.sizes[dim])
+                    if before.sizes[dim] > 1:
+                        self.earlier[path, dim] = before.sizes[dim]
             elif kind == "float" and path.parent is not None:
                 self.owners.add(path.parent)
                 if path.parent.accessor is paths.ITEM and path.parent.parent is not None:
                     self.lists.add(path.parent.parent)
             self.active = self.active or kind in ("size", "int", "float")
+
+    def pretend(self, path: Path, dim: int) -> int:
+        """What a size was, as which it is captured."""
+        self.pretended.add((path, dim))
+        return self.earlier[path, dim]
+
+    def give_up_ones(self) -> None:
+        """Sizes of 1 are what they are."""
+        self.earlier.clear()
+        self.pretended.clear()
 
     def fill(self, path: Path) -> None:
         """A place that was None: what the program has put there is no weight, but a mask or a table."""
@@ -163,7 +177,7 @@ def is_next(path: Path) -> bool:
     at: Path | None = path
     while at is not None and at.accessor is paths.ITEM:
         at = at.parent
-    return at is not None and at.accessor is paths.UPCOMING
+    return at is not None and (at.accessor is paths.UPCOMING or (at.accessor is paths.PART and at.key[0] == "count"))
 
 
 def is_rate(path: Path) -> bool:

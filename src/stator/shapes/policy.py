@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 import torch
 
@@ -13,7 +13,7 @@ from stator.shapes.guesses import NONE, Guesses, belongs_to_module
 from stator.shapes.marks import ANY, MARKS, Bounds, marked_dims
 from stator.shapes.relations import LARGEST
 
-Lesson = tuple[Path, str, int]  # where, "size" or "int", dimension
+Lesson = tuple[Path, str, int]  # where, "size", "count" (a size that may be one) or "int", dimension
 NOTHING: dict[int, Bounds] = {}
 
 
@@ -46,9 +46,27 @@ class Policy:
         return {
             dim: wanted.get(dim, ANY)
             for dim, size in enumerate(tensor.shape)
-            if (size > 1 or (self.unbacked and dim in wanted and wanted[dim].unbacked))
+            if (
+                size > 1
+                or (self.unbacked and dim in wanted and wanted[dim].unbacked)
+                or self._was_more(path, dim, size)
+            )
             and dim not in fixed
             and (every or dim in wanted or dim in guessed or (path, "size", dim) in self.learned)
+        }
+
+    def _was_more(self, path: Path, dim: int, size: int) -> bool:
+        """Whether a size is 1 that was another one in an earlier call."""
+        return size == 1 and self.guesses is not None and (path, dim) in self.guesses.earlier
+
+    def earlier(self, path: Path, dims: Container[int], sizes: Sequence[int]) -> dict[int, int]:
+        """What sizes that are 1 are to be taken for, by dimension: the capture does for both, or starts again."""
+        if self.guesses is None:
+            return {}
+        return {
+            dim: self.guesses.pretend(path, dim)
+            for dim, size in enumerate(sizes)
+            if dim in dims and self._was_more(path, dim, size)
         }
 
     def twins(self, path: Path) -> list[Path]:
@@ -102,7 +120,7 @@ class Policy:
 
 def is_plain(path: Path) -> bool:
     """Whether a value is of the user's own program."""
-    return all(step.accessor in _PLAIN or paths.is_summary(step) or paths.is_pairs(step) for step in path.chain())
+    return all(step.accessor in _PLAIN or any(leads(step) for leads in _LEADING) for step in path.chain())
 
 
 # Steps of the user's own program; others lead to what an importer of stator asked for.
@@ -120,3 +138,4 @@ _PLAIN = frozenset(
         paths.UPCOMING,
     }
 )
+_LEADING = (paths.is_summary, paths.is_pairs, paths.is_inner)  # parts that are

@@ -6,17 +6,19 @@ power; an unknown is a number of its own, see `shapes.unknowns`.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
 Monomial = tuple[int, ...]
 Number = Any  # int or Polynomial
+Linear = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
 class Polynomial:
     """Coefficients by monomial, none of them zero; immutable."""
 
-    __slots__ = ("_hash", "bounds", "expr", "settled", "terms")
+    __slots__ = ("_hash", "_linear", "_unknowns", "bounds", "expr", "settled", "terms")
 
     terms: dict[Monomial, int]
 
@@ -26,6 +28,26 @@ class Polynomial:
         self.expr: Any = None  # the same in sympy, once somebody asked
         self.bounds: Any = None  # its least and largest value as far as known, once somebody asked
         self.settled: Any = None  # (count of replacements, what it is then)
+        self._unknowns: frozenset[int] | None = None
+        self._linear: Linear | bool | None = False
+
+    @property
+    def linear(self) -> Linear | None:
+        """Its unknowns, their coefficients, and the constant; None if some are multiplied with each other."""
+        if self._linear is False:
+            self._linear = None
+            if max(map(len, self.terms)) < 2:
+                terms = dict(self.terms)
+                constant = terms.pop((), 0)
+                self._linear = tuple(itertools.chain.from_iterable(terms)), tuple(terms.values()), constant
+        return self._linear  # type: ignore[return-value]
+
+    @property
+    def unknowns(self) -> frozenset[int]:
+        """The unknowns it is made of."""
+        if self._unknowns is None:
+            self._unknowns = frozenset(itertools.chain.from_iterable(self.terms))
+        return self._unknowns
 
     def __hash__(self) -> int:
         return self._hash

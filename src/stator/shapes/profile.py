@@ -8,6 +8,8 @@ import os
 import tempfile
 from typing import Any
 
+import torch
+
 Name = tuple[str, str, int]  # where, kind, detail
 
 
@@ -63,7 +65,9 @@ def profile_dynamic(path: str | os.PathLike[str] | None) -> None:
 
 def name_of(function: Any) -> str:
     """The name under which a function is remembered; empty for what has none of its own."""
-    function = getattr(function, "__func__", function)
+    owner, function = getattr(function, "__self__", None), getattr(function, "__func__", function)
+    if isinstance(owner, torch.nn.Module) and function is torch.nn.Module._wrapped_call_impl:
+        function = type(owner).forward  # a module is called as its class says
     module = getattr(function, "__module__", None)
     if module is None or module.startswith("stator."):
         return ""

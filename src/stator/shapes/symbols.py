@@ -18,12 +18,14 @@ from stator.shapes.calculations import COUNT, Kind
 from stator.shapes.calculations import INT as ANY_INT
 from stator.shapes.env import Name, env_class
 from stator.shapes.marks import ANY, Bounds
+from stator.shapes.ones import Ones
 from stator.shapes.polynomial import Number, Polynomial
 from stator.shapes.relations import relations_of
 from stator.shapes.scalar import LARGEST_POWER, TracedBool, TracedInt
 from stator.shapes.unbacked import RELATIONS, guess, is_condition
 from stator.shapes.unknowns import QUESTIONS, Unknowns
 
+NOTHING: dict[int, int] = {}
 SHORT = 3  # longer sums are not given to sympy where that can be
 LARGEST_VALUE = 1 << 55  # guesses beyond are no sizes of tensors
 
@@ -62,6 +64,7 @@ class Symbols:
         env.symbols = self
         self.env = env
         self.unknowns = Unknowns(env)
+        self.ones = Ones(env, self.unknowns)
         self.sources: dict[Any, Operand] = {}  # by symbol
         self.names: Sequence[str] = ()  # of the values of the call, for people
         self.calculated: dict[Any, Any] = {}  # by symbol that the entry function calculates: the function and a float
@@ -79,6 +82,7 @@ class Symbols:
         self._known_only = False
         self.bounded = False  # some bounds of slices are assumed to lie inside
         self.clamps = False  # they are not: they end where the dimension does
+        self.asks = False  # it matters whether tensors share memory
         self.doubt: str | None = None  # why the capture cannot be trusted: C code may have seen what is no int
         self.floats: Any = None  # the symbolic floats of the capture
         self.unbacked = unbacked  # whether data may become symbols
@@ -110,24 +114,27 @@ class Symbols:
         dims: dict[int, Bounds],
         free: frozenset[int] = frozenset(),
         twins: Iterable[Path] = (),
+        earlier: dict[int, int] = NOTHING,
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Sizes and strides of a tensor in which these dimensions are symbols, within bounds, and free strides.
 
-        Such a size is that of the first of its twins that has the same sizes now.
+        Such a size is that of the first of its twins that has the same sizes now. One that is 1 is taken to be what it
+        was in an earlier call.
         """
         others = (self.entered[twin] for twin in twins if twin in self.entered)
         known = next((numbers for numbers, shape in others if shape == sizes), sizes)
         made: list[Any] = list(sizes)
         for i, bounds in dims.items():
             if type(known[i]) is int or bounds is not ANY:
-                made[i] = self._size(path, i, sizes[i], bounds)
+                made[i] = self._size(path, i, earlier.get(i, sizes[i]), bounds, sizes[i] if i in earlier else None)
             else:
                 made[i] = known[i]
                 self.strides.append((Operand(path, SIZE, i), self.expr(known[i]), self.env.origin()))
         self.entered[path] = made, tuple(sizes)
         return tuple(made), self._strides(path, sizes, strides, made, free)
 
-    def _size(self, path: Path, dim: int, value: int, bounds: Bounds) -> Any:
+    def _size(self, path: Path, dim: int, value: int, bounds: Bounds, now: int | None = None) -> Any:
+        """A size; `now`: what it is in this call, if that is not to be looked at."""
         from torch.utils._sympy.value_ranges import ValueRanges  # heavy
 
         operand = Operand(path, SIZE, dim)
@@ -146,6 +153,7 @@ class Symbols:
         if (low, high) != (known.lower, known.upper):
             self.env._update_var_to_range(symbol, ValueRanges(low, high))
         self.sources[symbol] = operand
+        self.ones.add(symbol, now)
         if bounds.strict:
             self.strict.append(symbol)
         return self.unknowns.of(symbol)
@@ -376,12 +384,21 @@ class Symbols:
         if self.unknowns.known(operator.ge, number, 0) or self._answers.get((operator.lt, number)) is False:
             return False
         length = self.unknowns.guessed(whole)
-        guesses = {symbol: guess(self.env, symbol) for symbol in self.unknowns.symbols_of(number)}
-        if length is not None:
-            half = {s: min(value, max(length // 2, self._least(s))) for s, value in guesses.items()}
-            guesses |= {s: value for s, value in half.items() if s not in self.env.backed_var_to_val}
-        value = self.unknowns.expr(number).xreplace(guesses)
-        return (isinstance(value, int) or bool(value.is_Integer)) and int(value) < 0
+        return self._seems_negative(self.unknowns.doubtful(number), length) and self._seems_negative(number, length)
+
+    def _seems_negative(self, number: Number, length: int | None) -> bool:
+        if type(number) is int:
+            return number < 0
+        guesses = {symbol: self._halved(symbol, length) for symbol in self.unknowns.symbols_of(number)}
+        value = self.unknowns.value(number, guesses)
+        return value is not None and value < 0
+
+    def _halved(self, symbol: Any, length: int | None) -> int:
+        """A guess of a symbol as part of a bound: about half of the size, if only data tells."""
+        value = guess(self.env, symbol)
+        if length is None or symbol in self.env.backed_var_to_val:
+            return value
+        return min(value, max(length // 2, self._least(symbol)))
 
     def _least(self, symbol: Any) -> int:
         low = self.env.var_to_range[symbol].lower
@@ -502,6 +519,13 @@ class Symbols:
             return self.truth(RELATIONS[function](*self.unknowns.both(difference)))
         return self._ask(function, difference)
 
+    def follows(self, function: Any, a: Any, b: Any) -> None:
+        """A comparison that is known to hold by what is guarded already."""
+        asked, opposite = QUESTIONS[function]
+        difference = self.unknowns.difference(number_of(a), number_of(b))
+        if type(difference) is Polynomial:
+            self.unknowns.holds(asked, difference, not opposite)
+
     def is_answered(self, function: Any, a: Any, b: Any) -> bool:
         """Whether a comparison holds or not is known, or guarded, or for data to tell: nothing would be asked."""
         left, right = number_of(a), number_of(b)
@@ -536,6 +560,8 @@ class Symbols:
                 if asked is operator.eq and _is_special(difference):
                     return opposite
                 raise NotKnown(str(difference))
+            answer = self.ones.decides(asked, difference, 0)
+        if answer is None:
             relation = RELATIONS[asked](*self.unknowns.both(difference), evaluate=False)
             answer = bool(self.condition(relation))
             self._note(asked, difference, answer)
@@ -586,10 +612,9 @@ class Symbols:
         """Symbols that turned out to have one value only: where they come from, their kind, their dimension."""
         version = self.env._replacements_version_counter
         if self._settled_sources[0] != version:
-            kinds = {SIZE: "size", INT: "int", STRIDE: "stride"}
             single = (symbol for symbol, value in self.env.replacements.items() if value.is_Integer)
             rows = (self.sources[s] for s in single if s in self.sources and s not in self.calculated)
-            self._settled_sources = version, {(row.path, kinds[row.kind], row.index) for row in rows}
+            self._settled_sources = version, {lesson for row in rows for lesson in row.lessons()}
         return self._settled_sources[1]
 
     def check_strict(self) -> None:

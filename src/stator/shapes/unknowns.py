@@ -96,7 +96,7 @@ class Unknowns(Bounding):
         if any(symbol not in self.env.backed_var_to_val for symbol in relation.free_symbols):
             return None
         left, right = (self.settled(self.of(side)) for side in relation.args)
-        return self.known(_FUNCTIONS[relation.rel_op], left, right)
+        return self.known(SIGNS[relation.rel_op], left, right)
 
     def floor(self, number: Number, divisor: int) -> Number:
         """The quotient by a positive number, rounded down."""
@@ -132,6 +132,7 @@ class Unknowns(Bounding):
             rounded = [None if value is None else value // divisor for value in (hint, guess, low)]
             made = self._made(None, rounded[0], rounded[1], rounded[2], self.symbols_of(number))
             made.parts = number, divisor
+            self._floored.add(made.index)
             made.length += self._length(number)
             self._quotients[number, divisor] = made
         return made.number
@@ -158,8 +159,10 @@ class Unknowns(Bounding):
         made = self._made(expr, hint, guess, self._low(expr), expr.free_symbols)
         if type(expr).__name__ == "Min":
             made.most = tuple(map(self.of, expr.args))
+            self._chosen.add(made.index)
         elif type(expr).__name__ == "Max":
             made.least = tuple(map(self.of, expr.args))
+            self._chosen.add(made.index)
         return made.number
 
     def _made(self, expr: Any, hint: int | None, guess: int | None, low: int | None, symbols: Any) -> Unknown:
@@ -168,6 +171,11 @@ class Unknowns(Bounding):
         made.symbols = frozenset(symbols)
         for symbol in made.symbols:
             self._users.setdefault(symbol, []).append(len(self.all))
+        if low is None:
+            self._unbounded.add(made.index)
+        if low is None or low < 0:
+            self._signed.add(made.index)
+        self._lows.append(low or 0)
         self.all.append(made)
         return made
 
@@ -180,8 +188,7 @@ class Unknowns(Bounding):
 
     def _guess(self, expr: Any) -> int | None:
         """A value that an expression from data may have; None if it has none for the guesses of its symbols."""
-        value = expr.xreplace({symbol: guess(self.env, symbol) for symbol in expr.free_symbols})
-        return int(value) if isinstance(value, int) or value.is_Integer else None
+        return _integer(expr.xreplace({symbol: guess(self.env, symbol) for symbol in expr.free_symbols}))
 
     def _low(self, expr: Any) -> int | None:
         """A lower bound that is guarded: of a symbol its range, of a maximum what follows from that."""
@@ -288,15 +295,30 @@ class Unknowns(Bounding):
         """How many unknowns a number is written with, those that its quotients are made of among them."""
         return sum(self.all[index].length for monomial in polynomial.terms_of(number) for index in monomial)
 
+    def doubtful(self, number: Polynomial) -> Number:
+        """The part of a number that it is not negative without."""
+        if number.linear is None or min(number.linear[1]) < 0 or number.linear[2] < 0:
+            return number
+        return polynomial.made({(index,): number.terms[index,] for index in number.unknowns & self._signed})
+
     def symbols_of(self, number: Polynomial) -> frozenset[Any]:
         """The symbols that a number is made of."""
-        found = {index for monomial in number.terms for index in monomial}
-        return frozenset().union(*(self.all[index].symbols for index in found))
+        return frozenset().union(*(self.all[index].symbols for index in number.unknowns))
 
     def at(self, number: Number, values: dict[Any, Any]) -> Any:
         """The value for these values of the symbols."""
         number = self.settled(number)
         return number if type(number) is int else int(self.expr(number).xreplace(values))
+
+    def value(self, number: Number, values: dict[Any, int]) -> int | None:
+        """The value for these values of all its symbols; None if there is none."""
+        return self._valued(number, lambda unknown: self._value(unknown, values))
+
+    def _value(self, unknown: Unknown, values: dict[Any, int]) -> int | None:
+        expr = self._expr(unknown.index)
+        if (known := values.get(expr)) is not None:
+            return known
+        return _integer(expr.xreplace(values))
 
     def samples(self) -> list[dict[Any, Any]]:
         """Some values that the symbols may have by what was assumed, first those of this call."""
@@ -407,6 +429,12 @@ class Unknowns(Bounding):
                 for user in self._users.get(symbol, ()):
                     self._guess_again(self.all[user])
 
+    def exceed(self, symbol: Any, low: int) -> None:
+        """A symbol is at least so large."""
+        number = self._numbers.get(symbol)
+        if type(number) is Polynomial:
+            self._raise(self.all[next(iter(number.terms))[0]], low)
+
     def _guess_again(self, made: Unknown) -> None:
         if made.hint is None and made.parts is None:
             made.guess = self._guess(made.expr)
@@ -443,6 +471,11 @@ class Unknowns(Bounding):
         return polynomial.made(left), polynomial.made(right)
 
 
+def _integer(value: Any) -> int | None:
+    """A number of sympy or of Python as an int; None if it is none."""
+    return int(value) if isinstance(value, int) or value.is_Integer else None
+
+
 def _differ(low: int | None, high: int | None) -> bool | None:
     return True if (low is not None and low > 0) or (high is not None and high < 0) else None
 
@@ -467,7 +500,7 @@ _VERDICTS: dict[Any, Any] = {
     operator.gt: lambda low, high: _not(_less(low, high, 1)),
 }
 
-_FUNCTIONS = {
+SIGNS = {
     "==": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from stator.tensors.failing import may_fail
 from stator.tensors.modes import State
 from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
 from stator.tensors.signals import OpFailed, UnsupportedOp, describe
@@ -45,6 +46,8 @@ def apply(
         _check_sealed(target, plan, tensors)
     if plan.warns and not recorder.may_warn():
         raise UnsupportedOp(describe(target.func), "it warns while the program has filters of its own", "native-effect")
+    if plan.in_kernel and recorder.traces and recorder.may_break():
+        raise UnsupportedOp(describe(target.func), "its kernel warns", "native-effect")
     for index in {*plan.mutated, *(index for index, _ in plan.updates)}:
         recorder.doubts.look(tensors[index])
     for index in plan.mutated:
@@ -69,6 +72,8 @@ def apply(
         recorder.symbols.makers.update(dict.fromkeys(plan.bindings, recorder.symbols.stack()))
         recorder.numbers.sources.update({symbol: (node, path) for symbol, path in plan.bindings.items()})
     node.meta.warns = plan.warns
+    if recorder.ends_before_failures and may_fail(node) and recorder._inputs.writers():
+        raise UnsupportedOp(describe(target.func), "it may fail behind a write that cannot be undone", "autograd")
     if not plan.pure:
         recorder.kept.add(node)
         node.meta.pure, node.meta.writes = False, bool(plan.mutated)
@@ -149,6 +154,10 @@ def _new_result(
     if what.view is not None:
         make_view(traced, tensors[what.view])
         traced._sealed = tensors[what.view]._sealed
+    if what.near is not None:
+        recorder.doubts.add(tensors[what.near]._storage, storage)
+        if what.itself:
+            recorder.doubts.add_object(tensors[what.near], traced)
     made.append(traced)
     return traced
 

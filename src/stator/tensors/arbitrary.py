@@ -24,19 +24,25 @@ FREE = frozenset(
         *_OPERATORS,
         *(getattr(owner, name) for name in _NAMES.split() for owner in (torch, _T) if hasattr(owner, name)),
         *(F.linear, F.layer_norm, F.group_norm, F.softmax, F.log_softmax, F.scaled_dot_product_attention),
-        *(torch.conv1d, torch.conv2d, torch.conv3d),
+        *(torch.conv1d, torch.conv2d, torch.conv3d, F.multi_head_attention_forward, torch.autograd.grad),
     }
 )
+
+
+# How many dimensions they give, or whether a copy, depends on whether a size is one.
+_DEPENDING = "squeeze squeeze_ squeeze_copy reshape reshape_as flatten ravel contiguous unflatten view view_as"
+EXACT = frozenset(getattr(owner, name) for name in _DEPENDING.split() for owner in (torch, _T) if hasattr(owner, name))
 
 
 @contextmanager
 def laid_out(func: Any, env: Any) -> Iterator[None]:
     """A context in which `func` asks nothing about sizes that may be one; `env`: that of symbolic sizes, or None."""
-    if env is None or func not in FREE:
+    if env is None or (func not in FREE and func not in EXACT):
         yield
         return
-    before, env.laying_out = env.laying_out, True
+    before = env.laying_out, env.exact
+    env.laying_out, env.exact = func in FREE, func in EXACT
     try:
         yield
     finally:
-        env.laying_out = before
+        env.laying_out, env.exact = before

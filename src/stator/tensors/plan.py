@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from stator.tensors.meta import Meta
@@ -24,6 +24,8 @@ class New:
     alias: int | None = None  # tensor whose storage it shares
     view: int | None = None  # tensor it is a differentiable view of
     twin: int | None = None  # earlier new result whose storage it shares
+    near: int | None = field(default=None, compare=False)  # tensor whose storage it shares if a size is one
+    itself: bool = field(default=False, compare=False)  # it is that very tensor then
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class Plan:
     silent: bool  # nothing to record at all
     bindings: Any = None  # numbers from data that the call makes: symbol -> its place in the result
     warns: bool = False  # torch's C code gives a warning, which names the line that makes the call
+    in_kernel: bool = False  # that is given where the call is executed, and nowhere before
 
     def is_anywhere(self) -> bool:
         """Whether it only makes new tensors with memory of their own: where arguments lie in theirs is all the same."""

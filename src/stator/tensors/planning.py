@@ -6,6 +6,7 @@ from typing import Any
 
 from stator.shapes.symbols import Symbols
 from stator.tensors.fakes import WatchingMode
+from stator.tensors.kernel_warnings import with_warnings
 from stator.tensors.modes import State
 from stator.tensors.plan import Plan
 from stator.tensors.propagate import propagate
@@ -32,7 +33,7 @@ def plan_of(
         with symbols.known_only():
             plan = answer(func, args, kwargs, tensors, state, symbols)
     if plan is None:
-        return propagate(func, args, kwargs, tensors, mode)
+        return with_warnings(propagate(func, args, kwargs, tensors, mode), func, args, kwargs)
     if DEBUG:
         agree(func, plan, propagate(func, args, kwargs, tensors, mode), symbols)
-    return plan
+    return with_warnings(plan, func, args, kwargs)

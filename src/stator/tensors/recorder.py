@@ -118,11 +118,15 @@ class Recorder:
         self.kept: set[fx.Node] = set()
         self.fallible = False  # the graph tells by itself that it was not made for these data
         self.before_write: Callable[[TracedTensor], None] = lambda traced: None  # in such a graph, first to a tensor
+        self.heard: set[str] = set()  # warnings of calls, which are given for a graph that is traced
+        self.warned: Callable[..., None] = lambda *call: None  # a call that warns was recorded for such a graph
+        self.may_break: Callable[[], bool] = lambda: False  # whether CPython may do what the graph cannot
         self.may_warn: Callable[[], bool] = lambda: True  # whether filters are those that the graph will find
         self.constants: dict[fx.Node, torch.Tensor] = {}  # results that no input decides, see tensors/constants.py
         self.adorned: list[weakref.ref[TracedTensor]] = []  # made while capturing, with attributes of the program's own
         self.failing: set[fx.Node] = set()  # nodes that may fail depending on data, once the graph is finished
         self.repeatable = False  # the graph may fail depending on data; unless it wrote something, nothing has changed
+        self.ends_before_failures = False  # nothing that may fail comes behind a write to an input
         self.fails_late = False  # it may do so when it has written to inputs, even if nodes run in order
         self.random = False  # it may have drawn random numbers
         self._inputs = inputs.Inputs()
@@ -432,6 +436,8 @@ class Recorder:
             explicit = default_type.made_explicit(target, plan, found, (args, kwargs))
             if explicit is not None:  # so the graph does not look at the default, nor does Inductor
                 named_nodes, state = {**named_nodes, **explicit}, state._replace(dtype=self.state.start.dtype)
+        if plan.warns and self.traces:
+            self.warned(target.func, args, kwargs, target.factory)
         made = apply(self, target, plan, state, tuple(nodes), named_nodes, found)
         if target.func in ARITHMETIC and type(made) is TracedTensor:
             self.scalars.note(target.func, args, made)

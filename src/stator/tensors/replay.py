@@ -8,6 +8,7 @@ import torch
 from torch import fx
 
 from stator.tensors import randomness
+from stator.tensors.arbitrary import laid_out
 from stator.tensors.checks import assert_holds
 from stator.tensors.fakes import make_fake, own_mode, storage_of
 from stator.tensors.modes import Scope
@@ -81,7 +82,8 @@ class Replay:
         self.advance()
         fakes = ([self.value(one._node) for one in group] for group in (outputs, inputs))
         given = None if grads is None else [None if one is None else self.value(one._node) for one in grads]
-        with torch._C.DisableTorchFunction(), quiet(torch.autograd.grad), self.mode.dispatcher(), self.mode:
+        free = laid_out(torch.autograd.grad, self.mode.shape_env)
+        with torch._C.DisableTorchFunction(), quiet(torch.autograd.grad), free, self.mode.dispatcher(), self.mode:
             handles = [
                 self.value(tensor._node).register_hook(body.function([self.value(one._node) for one in taken]))
                 for tensor, body, taken in hooks

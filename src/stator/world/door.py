@@ -23,6 +23,7 @@ from stator.guards.check import ALIVE, CODE_IS, EQ, IS, KEYS, LEN, SAME, TYPE_IS
 from stator.guards.constant import is_plain
 from stator.world import ambient
 from stator.world.exceptions import enter_exception, enter_traceback, exception_fields
+from stator.world.generators import GENERATOR_ROWS
 from stator.world.iterators import ITERATOR_ROWS, enter_opaque, foreign, refuse_sequence
 from stator.world.record import Importer, Record
 from stator.world.thread_local import enter_thread_local
@@ -429,7 +430,7 @@ def enter_super(world: World, obj: Any, path: Path) -> Any:
     world.guards.add(path, TYPE_IS, super, world.origin())
     names = ("__thisclass__", "__self__")
     bound = [world.enter(super.__dict__[name].__get__(obj), path.get(name)) for name in names]
-    return world.register_shadow(obj, path, super(*bound))
+    return world.register_shadow(obj, path, super.__new__(super) if bound[0] is None else super(*bound))
 
 
 def enter_weakref(world: World, obj: Any, path: Path) -> Any:
@@ -477,6 +478,9 @@ def copy_fields(world: World, obj: Any, path: Path, inner: Any) -> None:
     if fields is obj:
         world.guards.add(path.fields(), SAME, path, world.origin())
         object.__setattr__(inner, "__dict__", inner)
+        return
+    if fields is None and type(obj) is functools.partial:  # one with a dict, even an empty one, is not flattened
+        world.guards.add(path.part("attributes", _frames.attribute_count), EQ, 0, world.origin())
         return
     world.guards.add(path.fields(), KEYS, tuple(fields or ()), world.origin())
     if fields is None:
@@ -547,6 +551,7 @@ IMPORTERS: dict[int, Importer] = by_identity(
         str: enter_text,
         range: enter_range,
         **ITERATOR_ROWS,
+        **GENERATOR_ROWS,
         tuple: enter_tuple,
         list: enter_list,
         dict: enter_dict,

@@ -6,7 +6,6 @@ import gc
 import io
 import itertools
 import sys
-import types
 from typing import TYPE_CHECKING, Any
 
 from stator import _frames
@@ -80,13 +79,6 @@ def enter_opaque(world: World, obj: Any, path: Path) -> Any:
     return obj
 
 
-def enter_generator(world: World, obj: Any, path: Path) -> Any:
-    """Resuming a generator or coroutine cannot be undone, not even by refusing; one that is over does nothing."""
-    if any(getattr(obj, name, None) is not None for name in ("gi_frame", "cr_frame", "ag_frame")):
-        raise world.refuse("outside-iterator", f"{obj.__name__} from outside", type=type(obj).__name__)
-    return enter_opaque(world, obj, path)
-
-
 def refuse_sequence(world: World, obj: Any, path: Path) -> Any:
     """Native code could read or advance it without anybody noticing."""
     cls = type(obj)
@@ -126,7 +118,6 @@ def foreign(cls: type) -> bool:
 ITERATOR_ROWS: dict[type, Importer] = {
     **dict.fromkeys(SEQUENCE_ITERATORS, enter_position),
     **dict.fromkeys(VIEWS, enter_view),
-    **dict.fromkeys((types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType), enter_generator),
     itertools.count: enter_count,
     slice: enter_slice,
 }

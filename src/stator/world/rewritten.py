@@ -7,6 +7,7 @@ from types import CellType
 from typing import TYPE_CHECKING, Any
 
 from stator._frames import UNBOUND
+from stator.world.generators import SUSPENDED, numbers_of
 from stator.world.hollow_keyed import Keyed
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ def changes(world: World) -> Iterator[Change]:
 
 
 def items(record: Record) -> Iterable[Change]:
-    """Items of a list or dict."""
+    """Items of a list or dict, variables of a generator."""
     path, before, inner = record.path, record.before, record.inner
+    if type(inner) in SUSPENDED:
+        return numbers_of(record)
     if isinstance(record.hollow, Keyed) and type(record.obj) is dict:
         return [(path.entry(key), dict.get(record.obj, key), now) for key, now in record.hollow.now.items()]
     if type(inner) is list and type(before) is list and len(before) == len(inner):

@@ -62,7 +62,10 @@ class World:
         self.caller_handles: Any = None  # the exception being handled where the compiled function was called
         self.carried: tuple[Any, ...] = ()  # what came over the break behind which the capture starts
         self.lazy = False  # whether values may be Lazy
+        self.watched_ends: list[Any] = []  # what came over it and ends with code, see native/held.py
         self.departed = ""  # the type of an object whose last variable is gone, and whose end runs code
+        self.driven: list[Any] = []  # generators in place of those from outside; they end with the capture, silently
+        self.perishable: list[Any] = []  # generators that came over the break, and that the program has driven since
         self.finalizable: set[int] = set()  # addresses of objects with `__del__` that the program made, still alive
         self.refers_weakly = False  # whether the program has made weak references to objects of its own
         self.mourned: dict[int, Any] = {}  # by address: outside objects whose death calls back
@@ -132,6 +135,18 @@ class World:
     def breaking_units(self, info: CodeInfo) -> Iterable[int]:
         """Instructions of a code object that CPython is to execute, where a break can go on behind them."""
         return ()
+
+    def spelled_units(self, info: CodeInfo) -> Iterable[int]:
+        """Calls of C functions that are spelt out, because there was a break below one."""
+        return ()
+
+    def twins_of(self, function: Any) -> Any:
+        """What can spell out a C function."""
+        return ()
+
+    def spell(self, handler: Any, f: Frame, count: int) -> Any:
+        """Executes such a call."""
+        return handler(f, count)
 
     def left_to_python(self, f: Frame) -> Unsupported | None:
         """The break at such an instruction; None if there can be none, and it is captured like others."""
@@ -489,7 +504,7 @@ class World:
         plain = not self.function_enters(f, function)
         if f.generator is not None:
             plain = False
-            for slot in range(f.info.first_free):
+            for slot in range(f.info.first_free) if id(f.generator) not in self.records else ():
                 if type(f.locals[slot]) is types.CellType:
                     self.inside_cell(f.locals[slot])
         if id(function) not in self.inside_functions:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from stator.shapes.scalar import TracedInt
@@ -21,10 +23,26 @@ def surely(function: Any, a: Any, b: Any) -> bool:
     return bool(function(a, b))
 
 
+@contextmanager
+def overlooking(sizes: Iterable[Any]) -> Iterator[set[int]]:
+    """A context in which sizes are not one, for what is a copy then; it gives the unknowns that mattered."""
+    symbols = next((size.symbols for size in sizes if type(size) is TracedInt), None)
+    if symbols is None or symbols.asks:
+        yield set()
+    else:
+        with symbols.ones.overlooked() as ones:
+            yield ones
+
+
 def is_one(length: Any) -> bool:
     """Whether a size is one, where only strides depend on it: one that was calculated and may be is taken not to be, as
     long as it is not in this call. The strides of a dimension of one are arbitrary, those of others are the same."""
     return not _may_be_one(length) and length == 1
+
+
+def is_several(length: Any) -> bool:
+    """Whether a size is not one in any case, or is taken not to be, see `is_one`."""
+    return surely(operator.ne, length, 1) or _may_be_one(length)
 
 
 def has_one(sizes: Sequence[Any]) -> bool:
@@ -58,7 +76,7 @@ def is_same(a: Any, b: Any) -> bool:
 
 def _times(a: Any, b: Any) -> bool:
     """Whether a stride is another one times a size that may be one."""
-    if type(a) is int and a == 0:
+    if type(a) is not TracedInt and (type(b) is not TracedInt or a == 0):
         return False
     symbols = (a if type(a) is TracedInt else b).symbols
     count = symbols.unknowns.exact(number_of(b), number_of(a))
@@ -112,7 +130,7 @@ def is_definite(meta: Meta) -> bool:
 def are_exact(operands: Sequence[Meta]) -> bool:
     """Whether it is certain which sizes are one, so that the strides of all are those that eager makes."""
     lengths = [length for meta in operands for length in meta.size]
-    return all(type(length) is int or surely(operator.ne, length, 1) for length in lengths)
+    return all(type(length) is int or is_several(length) for length in lengths)
 
 
 def is_contiguous(meta: Meta) -> bool:
@@ -143,6 +161,16 @@ def is_dense(meta: Meta) -> bool:
         if stride != step:
             return False
         step *= length
+    return True
+
+
+def is_filled(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """The same for numbers."""
+    step = 1
+    for stride, size in sorted(zip(strides, sizes, strict=True)):
+        if size != 1 and stride != step:
+            return False
+        step *= size
     return True
 
 
@@ -195,9 +223,9 @@ def is_in_order(shape: Sizes, meta: Meta) -> bool:
     after: Any = 0
     least: Any = 0
     for own, stride, length in zip(reversed(meta.size), reversed(meta.stride), reversed(shape), strict=False):
-        if type(own) is int and own == 1 and surely(operator.ne, length, 1):
+        if type(own) is int and own == 1 and is_several(length):
             continue
-        if not surely(operator.gt, stride, after) or not surely(operator.ge, stride, least):
+        if not (surely(operator.gt, stride, after) or _times(after, stride)) or not surely(operator.ge, stride, least):
             return False
         after, least = stride, own * stride
     return True
@@ -205,11 +233,19 @@ def is_in_order(shape: Sizes, meta: Meta) -> bool:
 
 def are_in_order(shape: Sizes, operands: Sequence[Meta]) -> bool:
     """Whether all do, over a size in which nothing is one."""
-    return all(surely(operator.ne, length, 1) for length in shape) and all(is_in_order(shape, one) for one in operands)
+    return all(is_several(length) for length in shape) and all(is_in_order(shape, one) for one in operands)
 
 
 def elementwise(shape: Sizes, operands: Sequence[Meta], scalars: bool = False) -> Sizes:
-    """Strides of the result of an elementwise operation; `scalars`: numbers are among the operands."""
+    """Strides of the result of an elementwise operation; `scalars`: numbers are among the operands.
+
+    Whether a size is one matters only to its own stride.
+    """
+    with overlooking(itertools.chain(shape, *(meta.size for meta in operands))):
+        return _elementwise(shape, operands, scalars)
+
+
+def _elementwise(shape: Sizes, operands: Sequence[Meta], scalars: bool) -> Sizes:
     if all(is_in_order(shape, meta) for meta in operands):
         return row_major(shape)
     if all(is_row_major(meta) for meta in operands):
@@ -278,7 +314,7 @@ def _filled(shape: Sizes, order: list[int]) -> Sizes:
 
 def copied(meta: Meta) -> Sizes:
     """Strides of a copy that keeps the layout where it can."""
-    if is_in_order(tuple(meta.size), meta) and all(surely(operator.ne, length, 1) for length in meta.size):
+    if is_in_order(tuple(meta.size), meta) and all(is_several(length) for length in meta.size):
         return row_major(meta.size)
     if is_dense(meta):
         return meta.stride

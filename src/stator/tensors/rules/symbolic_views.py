@@ -6,9 +6,10 @@ view (a list of them for several). A comparison that depends on the call becomes
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -16,11 +17,12 @@ import torch
 from stator.guards.relation import INT
 from stator.shapes.scalar import TracedInt
 from stator.shapes.symbols import number_of
-from stator.tensors.rules.layout import surely
+from stator.tensors.rules.layout import is_several, overlooking, row_major, surely
 from stator.tensors.rules.table import Decline, need
 
 Number = Any  # int or TracedInt
 INTS = (int, TracedInt)
+MOST_ONES = 3  # unknowns of which it is found out what they being one would mean
 
 
 class Shape(NamedTuple):
@@ -32,9 +34,10 @@ class Shape(NamedTuple):
 
 
 class Copied(NamedTuple):
-    """No view: a contiguous copy of this size."""
+    """No view: a contiguous copy of this size; `near`: unless one of these unknowns is one."""
 
     size: tuple[Number, ...]
+    near: frozenset[int] = frozenset()
 
 
 def is_from_data(size: Number) -> bool:
@@ -123,7 +126,9 @@ def expand(base: Shape, *sizes: Any) -> Shape:
         if type(wanted[i]) is int and wanted[i] == -1:
             need(i >= more)
             size[i] = own
-        if own == size[i]:
+        if is_one(own) and type(size[i]) is TracedInt and is_several(size[i]):
+            stride[i] = 0  # also if it is one: the stride is arbitrary then
+        elif own == size[i]:
             size[i], stride[i] = own, step
         else:
             need(own == 1 and size[i] >= 0)
@@ -280,7 +285,10 @@ def completed(base: Shape, sizes: Sequence[Any]) -> tuple[Number, ...]:
         return tuple(sizes)
     rest = math.prod(size for i, size in enumerate(sizes) if i not in open_)
     need(rest > 0 and total % rest == 0)
-    return tuple(total // rest if i in open_ else size for i, size in enumerate(sizes))
+    made = total // rest
+    if type(made) is TracedInt and surely(operator.gt, total, 0):
+        made.symbols.follows(operator.ge, made, 1)
+    return tuple(made if i in open_ else size for i, size in enumerate(sizes))
 
 
 def regrouped(base: Shape, sizes: tuple[Number, ...]) -> tuple[Number, ...] | None:
@@ -368,7 +376,8 @@ def _runs(base: Shape) -> list[tuple[Number, Number]]:
 
 def view(base: Shape, *sizes: Any) -> Shape:
     size = completed(base, listed(sizes))
-    stride = regrouped(base, size)
+    with overlooking(base.size):  # what is a view for other sizes is one for one, too
+        stride = regrouped(base, size)
     if stride is None:
         raise Decline
     return Shape(size, stride, base.offset)
@@ -376,8 +385,29 @@ def view(base: Shape, *sizes: Any) -> Shape:
 
 def reshape(base: Shape, *sizes: Any, shape: Any = None) -> Shape | Copied:
     size = completed(base, listed(sizes if shape is None else (*sizes, shape)))
-    stride = regrouped(base, size)
-    return Copied(size) if stride is None else Shape(size, stride, base.offset)
+    with overlooking(base.size) as ones:
+        stride = regrouped(base, size)
+    if stride is None and not lies_alike(base, size, ones):  # then it matters
+        stride, ones = regrouped(base, size), set()
+    return Copied(size, frozenset(ones)) if stride is None else Shape(size, stride, base.offset)
+
+
+def lies_alike(base: Shape, size: Sequence[Number], ones: Collection[int]) -> bool:
+    """Whether a view, if some of these unknowns are one, has the strides of a copy."""
+    if len(ones) > MOST_ONES:
+        return False
+    chosen = (itertools.compress(ones, some) for some in itertools.product((False, True), repeat=len(ones)))
+    unknowns = [n.symbols.unknowns for n in base.size if type(n) is TracedInt]
+    return all(_lies_alike(unknowns[0], base, size, set(some)) for some in chosen) if ones else True
+
+
+def _lies_alike(unknowns: Any, base: Shape, size: Sequence[Number], ones: Container[int]) -> bool:
+    sizes, strides, wanted = ([unknowns.if_one(number_of(n), ones) for n in part] for part in (*base[:2], size))
+    if None in (*sizes, *strides, *wanted) or math.prod(sizes) != math.prod(wanted) or 0 in sizes:
+        return False
+    with torch._C.DisableTorchFunction():
+        made = torch.empty_strided(sizes, strides, device="meta").reshape(wanted).stride()
+    return all(n == 1 or step == other for n, step, other in zip(wanted, made, row_major(wanted), strict=True))
 
 
 def flatten(base: Shape, start_dim: int = 0, end_dim: int = -1) -> Shape | Copied:

@@ -12,7 +12,14 @@ import torch
 
 from stator.shapes.scalar import TracedInt
 from stator.tensors.meta import Meta
-from stator.tensors.rules.layout import has_one, is_contiguous, is_row_major, is_surely_row_major, row_major
+from stator.tensors.rules.layout import (
+    has_one,
+    is_contiguous,
+    is_row_major,
+    is_surely_row_major,
+    overlooking,
+    row_major,
+)
 from stator.tensors.rules.symbolic_views import VIEWS, Copied, Shape, is_from_data
 from stator.tensors.rules.table import SAME, Fresh, Rule, View, hint, is_meta, need, register
 
@@ -78,7 +85,7 @@ def _agreed(made: Shape | Copied, known: Any, meta: Meta) -> Any:
 
 def _result(made: Shape | Copied, meta: Meta) -> Any:
     if isinstance(made, Copied):
-        return Fresh(made.size, meta.dtype, row_major(made.size))
+        return Fresh(made.size, meta.dtype, row_major(made.size), near=bool(made.near))
     return View(made.size, made.stride, made.offset)
 
 
@@ -132,7 +139,9 @@ def _regrouping(func: Any) -> Rule:
 
 
 def _contiguous(meta: Meta) -> Any:
-    return SAME if is_contiguous(meta) else Fresh(tuple(meta.size), meta.dtype)
+    with overlooking(meta.size) as ones:
+        same = is_contiguous(meta)
+    return SAME if same else Fresh(tuple(meta.size), meta.dtype, near=bool(ones), itself=bool(ones))
 
 
 _T = torch.Tensor

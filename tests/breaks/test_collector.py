@@ -1,0 +1,54 @@
+"""What the collector calls while a program runs is no part of the program."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import stator
+from tests.breaks.counting import graphs_and_breaks
+
+X = torch.ones(2)
+collect = ctypes.pythonapi.PyGC_Collect
+
+
+class Watch:
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def method(self, phase: str, info: Any) -> None:
+        stator.graph_break()
+        self.told.append((X * 2 + len(phase)).sum())
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    watch = Watch()
+    gc.callbacks.append(watch.method)
+    yield watch
+    gc.callbacks.remove(watch.method)
+
+
+def below_a_break(x: Any) -> Any:
+    y = x + 1
+    collect()
+    return y * 2
+
+
+def while_a_callback_runs(x: Any) -> Any:
+    junk = sorted([[n] for n in range(3000)], key=lambda each: [[n] for n in each])
+    return x * len(junk)
+
+
+@pytest.mark.parametrize("program", [below_a_break, while_a_callback_runs])
+def test_it_is_neither_captured_nor_compiled(watch: Watch, program: Any) -> None:
+    gc.callbacks.remove(watch.method)
+    expected = graphs_and_breaks(program, [(X,)] * 3)
+    gc.callbacks.append(watch.method)
+    assert graphs_and_breaks(program, [(X,)] * 3) == expected
+    assert watch.told

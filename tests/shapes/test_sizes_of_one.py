@@ -1,0 +1,145 @@
+"""Sizes that are one in some calls: one compilation does for them and for others, unless the program needs to know."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import stator
+from tests.harness import check
+
+LATE, SECOND, DECODING = (5, 7, 1, 3, 1), (5, 1, 7, 3, 1), (3, 1, 1, 1, 2)
+ORDERS = [LATE, SECOND, DECODING]
+
+
+def elementwise(x, y):
+    return x * 2 + y, x - y.mean(1, keepdim=True), torch.where(x > 0, x, y), F.layer_norm(x, (8,))
+
+
+def attention(x, y):
+    rows, length, _ = x.shape
+    q, k, v = (part.view(rows, length, 2, 4).transpose(1, 2) for part in (x, y, x + y))
+    made = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(rows, length, 8)
+    return made * 2, (q @ k.transpose(-1, -2)).softmax(-1).transpose(1, 2).contiguous().flatten(2) + 1
+
+
+def joined(x, y):
+    return torch.cat([x, y], 1), torch.stack([x, y]), x.flatten(1) + 1, x.sum(1), (x[:, -1:] + y).max(1).values
+
+
+def reduced(x, y):
+    rows = torch.arange(x.shape[1])[:, None] * x[0]
+    return rows.cumsum(0), torch.einsum("bid,bjd->bij", x, y), torch.cdist(x[0], y[0]), x.sort(1).values
+
+
+@pytest.mark.parametrize("lengths", ORDERS)
+@pytest.mark.parametrize("program", [elementwise, attention, joined, reduced])
+def test_one_compilation_for_one_and_more(program, lengths):
+    calls = [(torch.randn(2, n, 8), torch.randn(2, n, 8)) for n in lengths]
+    report = check(program, vary=calls, expect_recompiles=1, expect_graphs=2, tolerance=1e-6)
+    assert report.gained("frames_captured") == 2
+
+
+@pytest.mark.parametrize("lengths", ORDERS)
+def test_batches_of_one(lengths):
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(64, 5))
+    check(model, vary=[(torch.randn(n, 3, 6, 6),) for n in lengths], expect_recompiles=1, expect_graphs=2)
+
+
+@pytest.mark.parametrize("program", [elementwise, reduced])
+def test_traced(program):
+    calls = [(torch.randn(2, n, 8), torch.randn(2, n, 8)) for n in SECOND]
+    check(program, vary=calls, expect_recompiles=None, expect_graphs=None, tolerance=1e-6, backend="aot_eager")
+
+
+def branching(x):
+    if x.shape[1] == 1:
+        return x[:, 0] * 2
+    return x.sum(1)
+
+
+def squeezed(x):
+    return x.sum(-1).squeeze(), x.clone().squeeze_(1), x.sum(-1, keepdim=True).squeeze(1)
+
+
+def written(x):
+    """The flat one is a view of a transposed tensor only if that has a size of one."""
+    y = x.transpose(1, 2)
+    flat = y.reshape(2, -1)
+    flat.add_(1)
+    return flat
+
+
+def written_later(x):
+    y = (x * 2).transpose(1, 2)
+    z = y.contiguous()
+    y.add_(1)
+    return z
+
+
+def returned(x):
+    y = x.transpose(1, 2)
+    return y.contiguous(), y.reshape(2, -1)
+
+
+def the_same(x):
+    y = (x * 2).transpose(1, 2)
+    return y.contiguous() is y, y
+
+
+def laid_out(x):
+    """A view of a size of one has other strides than a copy."""
+    y = torch.cat([x, x]).permute(2, 1, 0)
+    return (torch.arange(8)[:, None] * y.reshape(8, -1)).stride(), x.stride(), y.is_contiguous()
+
+
+def without_history(x):
+    with torch.no_grad():
+        return x.transpose(1, 2).reshape(2, -1).requires_grad
+
+
+@pytest.mark.parametrize(("backend", "lengths"), [("eager", LATE), ("eager", SECOND), ("aot_eager", SECOND)])
+@pytest.mark.parametrize(
+    "program", [branching, squeezed, written, written_later, returned, the_same, laid_out, without_history]
+)
+def test_where_it_matters(program, backend, lengths):
+    calls = [(torch.randn(2, n, 8, requires_grad=program is without_history),) for n in lengths]
+    options = {"fullgraph": False, "expect_breaks": None, "expect_recompiles": None, "expect_graphs": None}
+    check(program, vary=calls, backend=backend, strides=backend == "eager", **options)
+
+
+def test_the_sizes_that_count_are_told():
+    """A guard on one size only, if that is enough."""
+
+    def program(x):
+        return F.batch_norm(x, None, None, training=True)
+
+    check(program, vary=[(torch.randn(n, 2, 4, 4),) for n in SECOND], expect_recompiles=1, expect_graphs=2)
+
+
+def test_views_of_what_was_written_over_lie_as_it_does():
+    def program(x):
+        x.mul_(2)
+        return x.chunk(2, -1)[0], x.view(x.shape)
+
+    compiled = stator.compile(program, backend="aot_eager")
+    for rows, length in ((5, 3), (7, 2), (3, 4)):
+        ours, theirs = (torch.arange(rows * 24.0).view(rows, 6, 4)[:, :length] for _ in range(2))
+        for got, want in zip(compiled(ours), program(theirs), strict=True):
+            assert torch.equal(got, want) and got.stride() == want.stride()
+        assert torch.equal(ours, theirs)
+
+
+def test_numbers_that_the_backend_finds_to_be_others():
+    """A stride that turns out to be a size is what the entry function reads then."""
+
+    def program(x):
+        half = x.chunk(2, -1)[0]
+        return half - half.mean(1, keepdim=True), x.shape, half.shape
+
+    compiled = stator.compile(program, backend="aot_eager")
+    for rows, length in ((1, 1), (7, 1), (1, 4), (3, 1), (2, 4)):
+        x = torch.randn(rows, length, length).expand(rows, length, 4)
+        got, want = compiled(x), program(x)
+        assert torch.allclose(got[0], want[0]) and got[1:] == want[1:]
