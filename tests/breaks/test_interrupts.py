@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._guards import TracingContext
 
 import stator
 from stator import _frames
@@ -35,6 +36,7 @@ def surroundings() -> tuple[Any, ...]:
         torch.is_autocast_enabled("cpu"),
         torch._C._len_torch_function_stack(),
         torch._C._len_torch_dispatch_stack(),
+        TracingContext.try_get(),
         torch.get_rng_state().tolist(),
     )
 
@@ -332,21 +334,51 @@ def test_in_guards() -> None:
     assert program.run(("x",)) == []
 
 
-class Interrupting:
-    """Raises KeyboardInterrupt at one of stator's own calls, as a signal handler would."""
+def test_when_a_backend_has_finished() -> None:
+    """Nothing is made any more then, and the thread has no tracing context left."""
 
-    def __init__(self, number: int) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() + 1
+
+    x = torch.ones(2)
+    before = surroundings()
+    number, done = 1, False
+    while not done:
+        compiled = stator.compile(f, backend=lambda graph, inputs: sys.setprofile(watch) or graph.forward)
+        watch = Interrupting(number, "")
+        try:
+            compiled(x)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+        done = watch.left > 0
+        assert surroundings() == before, f"interrupted at call {number}"
+        number += 1 + number // 10
+
+
+class Interrupting:
+    """Raises KeyboardInterrupt at one of the calls of stator's own or of all code, as a signal handler would."""
+
+    def __init__(self, number: int, whose: str = "stator") -> None:
         self.left = number
+        self.whose = whose
 
     def __call__(self, frame: Any, event: str, argument: Any) -> None:
-        if event in ("call", "return") and "stator" in frame.f_code.co_filename:
+        if event in ("call", "return") and self.whose in frame.f_code.co_filename:
             self.left -= 1
             if self.left == 0:
                 raise KeyboardInterrupt
 
 
+def as_it_is(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+    """A backend of the program's: it is called in a tracing context, unlike stator's own `eager`."""
+    return graph.forward
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # where a generator is being closed
-def test_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("backend", ["eager", as_it_is])
+def test_anywhere(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of many moments of captures on both sides of a break."""
     monkeypatch.setattr("stator.world.world.AUDITING", False)
     log: list[int] = []
@@ -363,12 +395,12 @@ def test_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
         return sorted([x, x * 2], key=lambda t: -t.dim())[0]
 
     x = torch.ones(2)
-    stator.compile(f, backend="eager")(x)
+    stator.compile(f, backend=backend)(x)
     before = surroundings()
     number, done = 1, False
     while not done:
         stator.reset()
-        compiled = stator.compile(f, backend="eager")
+        compiled = stator.compile(f, backend=backend)
         watch = Interrupting(number)
         sys.setprofile(watch)
         try:

@@ -201,12 +201,18 @@ def test_operations_that_a_backend_refuses():
         record(program, {"x": torch.ones(1)}, refused=backends.refused("inductor"))
 
 
-def test_imports_stay_light():
-    """Nothing heavy is imported before something is captured or compiled."""
+@pytest.mark.parametrize(
+    "used",
+    [
+        "import stator.tensors.recorder; stator.graph.backends.lookup('inductor');",
+        "stator.compile(torch.sin, backend=lambda graph, inputs: graph.forward)(torch.ones(2));",
+    ],
+)
+def test_imports_stay_light(used):
+    """Nothing heavy is imported before something is captured, or compiled by a backend that needs it."""
     script = (
         "import sys, torch; before = set(sys.modules);"
-        "import stator.graph.backends, stator.tensors.recorder;"
-        "stator.graph.backends.lookup('inductor');"
+        f"import stator.graph.backends; {used}"
         "heavy = ['sympy', 'torch._inductor', 'torch._dynamo', 'torch._functorch.aot_autograd', 'triton', 'networkx'];"
         "print([name for name in heavy if name in sys.modules and name not in before])"
     )

@@ -233,13 +233,16 @@ def _compile_graph(
     graph, mode_of_all = inference.taken_out(graph)
     graph, wanted = unused.with_results(graph)
     block: Any = nullcontext() if mode_of_all is None else torch.inference_mode(mode_of_all)
+    surroundings = compiling(inputs, fake_mode)
     try:
-        with block, told_afterwards(known), compiling(inputs, fake_mode), without_onednn(graph):
+        with block, told_afterwards(known), surroundings, without_onednn(graph):
             compiled = function(graph, inputs, **settings)
     except (InvalidBackend, InvalidOptions):
         raise
     except Exception as error:
         raise BackendError(backend_name(backend), error) from error
+    finally:
+        surroundings.restore()
     if not callable(compiled):
         raise BackendError(backend_name(backend), TypeError(f"it gave {compiled!r:.80}, which cannot be called"))
     cheapest = module.cheapest(graph, compiled)

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import fx
-from torch._guards import TracingContext, tracing
+from torch import _guards, fx
+from torch._guards import TracingContext
 
 
 class LazyContext(TracingContext):
@@ -23,6 +23,11 @@ class LazyContext(TracingContext):
     def forget_inputs(self) -> None:
         """AOTAutograd keeps the context for as long as its code lives: that must not keep the inputs alive."""
         self._inputs = ()
+
+    def clean_up(self) -> None:
+        """The shape environment of a mode that somebody asked for no longer refers to itself; others have none."""
+        if self._fake_mode is not None and self._fake_mode.shape_env is not None:
+            self._fake_mode.shape_env.cleanup()
 
     @property
     def fake_mode(self) -> Any:
@@ -45,15 +50,32 @@ def static_mode(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
     return mode, [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
 
 
-@contextmanager
-def compiling(inputs: Sequence[Any], fake_mode: Any = None) -> Iterator[TracingContext]:
-    """Runs a backend in a tracing context, without torch-function modes of ours in the way."""
-    context = LazyContext(inputs, fake_mode)
-    with tracing(context), _without_anomalies(inputs):
-        try:
-            yield context
-        finally:
-            context.forget_inputs()
+class compiling:
+    """Runs a backend in a tracing context of its own; left, the thread has the one of before.
+
+    `torch._guards.tracing` asks for the fake mode when it is left, which would make one, and whatever comes
+    meanwhile (KeyboardInterrupt) would leave the context to the thread for good.
+    """
+
+    def __init__(self, inputs: Sequence[Any], fake_mode: Any = None) -> None:
+        self.context = LazyContext(inputs, fake_mode)
+        self.before = TracingContext.try_get()
+        self.warnings = _without_anomalies(inputs)
+
+    def __enter__(self) -> TracingContext:
+        self.warnings.__enter__()
+        _guards._TLS.tracing_context = self.context
+        return self.context
+
+    def restore(self) -> None:
+        """The thread's context is the one of before; may be repeated, where an interruption kept it from that."""
+        _guards._TLS.tracing_context = self.before
+
+    def __exit__(self, *exc: Any) -> None:
+        self.restore()
+        self.warnings.__exit__(*exc)
+        self.context.forget_inputs()
+        self.context.clean_up()
 
 
 @contextmanager
