@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 import stator
 from stator.report.events import recording
 from stator.shapes.bounding import Bounding
+from stator.shapes.unknowns import LARGEST_CHOICE, Unknowns
 from stator.tensors import planning
 
 ROWS = torch.arange(48.0).reshape(16, 3)
@@ -59,6 +60,25 @@ def repeated(x: torch.Tensor) -> Any:
     rows = [torch.cat([ROWS[:1].expand(max(n.item(), 0), -1) for n in half]) for half in x.chunk(2)]
     longest = max(row.size(0) for row in rows)
     return [torch.nn.functional.pad(row, (0, 0, 0, longest - row.size(0))) for row in rows]
+
+
+def padded(x: torch.Tensor) -> Any:
+    """As long as the longest of all."""
+    longest = max(x.tolist())
+    return [torch.nn.functional.pad(LONG[:n], (0, longest - n)) for n in x.tolist()]
+
+
+def padded_in_a_loop(x: torch.Tensor) -> Any:
+    lengths, longest = x.tolist(), 0
+    for n in lengths:
+        longest = max(longest, n)
+    return [torch.nn.functional.pad(LONG[:n], (0, longest - n)) for n in lengths]
+
+
+def cut(x: torch.Tensor) -> Any:
+    """As short as the shortest of all."""
+    shortest = min(x.tolist())
+    return [LONG[:n][:shortest] for n in x.tolist()]
 
 
 def cost(program: Callable[..., Any], count: int, patch: pytest.MonkeyPatch) -> dict[str, int]:
@@ -117,3 +137,19 @@ def test_choices_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Bounding, "_by_choice", counted)
     for count in (8, 32):
         cost(repeated, count, monkeypatch)
+
+
+@pytest.mark.parametrize("program", [padded, padded_in_a_loop, cut])
+def test_no_long_maxima(program: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch compares all numbers of a maximum with each other, whenever it makes one."""
+    lengths = [0]
+    plain = Unknowns._add
+
+    def noted(self: Any, expr: Any) -> Any:
+        if type(expr).__name__ in ("Max", "Min"):
+            lengths.append(len(expr.args))
+        return plain(self, expr)
+
+    monkeypatch.setattr(Unknowns, "_add", noted)
+    cost(program, 40, monkeypatch)
+    assert max(lengths) <= LARGEST_CHOICE

@@ -428,8 +428,7 @@ def extreme(plain: Any, function: Any) -> Caller:
             return calculated(plain, *args)
         if len(args) < 2 or not all(type(arg) in (int, TracedInt) for arg in args):
             return NotImplemented
-        symbols = host.symbolic()
-        return functools.reduce(lambda a, b: symbols.compute(function, a, b), args)
+        return host.symbolic().extreme(function, *args)
 
     return row
 

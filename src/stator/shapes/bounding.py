@@ -11,6 +11,7 @@ from stator.shapes import polynomial
 from stator.shapes.polynomial import Monomial, Number, Polynomial
 
 MOST_ESTIMATES = 8  # quotients that are estimated to bound one number
+FEW_CHOICES = 8  # numbers of a minimum or maximum, each of which is tried
 MOST_CHOICES = 64  # minima and maxima put at one of their numbers to bound one number
 
 Bounds = tuple[int | None, int | None]
@@ -91,7 +92,7 @@ class Bounding:
                 if not bounds or not self._are_positive(others):
                     continue
                 times = polynomial.made({others: c})
-                for bound in bounds[: max(MOST_CHOICES - self._choices, 0)]:
+                for bound in self._telling(bounds, number)[: max(MOST_CHOICES - self._choices, 0)]:
                     self._choices += 1
                     over = polynomial.multiply(times, polynomial.subtract(bound, unknown.number))
                     chosen = polynomial.add(number, over)
@@ -99,6 +100,13 @@ class Bounding:
                     least = self._least(chosen) if least is None else least
                     found += [] if least is None else [least]
         return max(found, default=None)
+
+    def _telling(self, bounds: tuple[Number, ...], number: Polynomial) -> tuple[Number, ...]:
+        """Of many numbers those that have something in common with one, of which they may be a part."""
+        if len(bounds) <= FEW_CHOICES:
+            return bounds
+        shared = number.unknowns
+        return tuple(bound for bound in bounds if type(bound) is int or not shared.isdisjoint(bound.unknowns))
 
     def _are_positive(self, monomial: Monomial) -> bool:
         return not any(low is None or low < 0 for low in (self.all[i].low for i in monomial))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from stator.shapes.polynomial import Number, Polynomial
 from stator.shapes.relations import relations_of
 from stator.shapes.scalar import LARGEST_POWER, TracedBool, TracedInt
 from stator.shapes.unbacked import RELATIONS, guess, is_condition
-from stator.shapes.unknowns import QUESTIONS, Unknowns
+from stator.shapes.unknowns import CHOICES, QUESTIONS, Unknowns
 
 NOTHING: dict[int, int] = {}
 SHORT = 3  # longer sums are not given to sympy where that can be
@@ -468,6 +469,13 @@ class Symbols:
             return self._shortened(function, numbers)
         return self._computed(function, numbers)
 
+    def extreme(self, function: Any, *args: Any) -> Any:
+        """The largest or smallest of symbolic ints and ints."""
+        numbers = tuple(map(number_of, args))
+        if self.unbacked and self.unknowns.is_long(function, *numbers):
+            return self._shortened(function, numbers)
+        return functools.reduce(functools.partial(self.compute, function), args)
+
     def _computed(self, function: Any, numbers: tuple[Number, ...]) -> Any:
         made = self._calculated(function, numbers)
         if made is None:
@@ -488,7 +496,10 @@ class Symbols:
         else:
             lows = [self.unknowns.bounds(number)[0] for number in numbers]
             kind = COUNT if all(low is not None and low >= 0 for low in lows) else ANY_INT
-        return self.floats.evaluate(_PLAIN.get(function, function), tuple(map(self.traced, numbers)), kind)
+        made = self.floats.evaluate(_PLAIN.get(function, function), tuple(map(self.traced, numbers)), kind)
+        if function in CHOICES:
+            self.unknowns.choose(function, number_of(made), numbers)
+        return made
 
     def _calculated(self, function: Any, numbers: tuple[Number, ...]) -> Number | None:
         """What a polynomial can say."""

@@ -7,9 +7,12 @@ its answers.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable
 from typing import Any
+
+import torch
 
 from stator.shapes import polynomial
 from stator.shapes.bounding import Bounding, Unknown
@@ -18,10 +21,13 @@ from stator.shapes.quotients import quotient
 from stator.shapes.unbacked import guess
 
 LARGEST_POWER = 8
-LARGEST_LENGTH = 64  # of quotients, products and maxima of numbers from data
+LARGEST_LENGTH = 64  # of quotients and products of numbers from data
+LARGEST_CHOICE = 6  # of maxima and minima of them: sympy compares each number with each, whenever it makes one
 MOST_TERMS = 64  # larger products stay as they are
 _DIVIDED = ("FloorDiv", "CleanDiv", "Mod", "PythonMod")
 _CHOSEN = {"Max": operator.ge, "Min": operator.le}  # how it compares with the other one
+_SIDES = {"Max": "least", "Min": "most"}  # what the numbers that it is one of bound
+CHOICES = {torch.sym_max: "least", torch.sym_min: "most"}
 
 
 def _sympy() -> Any:
@@ -157,11 +163,9 @@ class Unknowns(Bounding):
         hint = self._hint(expr)
         guess = self._guess(expr) if hint is None else hint
         made = self._made(expr, hint, guess, self._low(expr), expr.free_symbols)
-        if type(expr).__name__ == "Min":
-            made.most = tuple(map(self.of, expr.args))
-            self._chosen.add(made.index)
-        elif type(expr).__name__ == "Max":
-            made.least = tuple(map(self.of, expr.args))
+        side = _SIDES.get(type(expr).__name__)
+        if side is not None:
+            setattr(made, side, tuple(map(self.of, expr.args)))
             self._chosen.add(made.index)
         return made.number
 
@@ -289,7 +293,24 @@ class Unknowns(Bounding):
     def is_long(self, function: Any, *numbers: Number) -> bool:
         """Whether what is made of numbers from data is so long that sympy would take its time."""
         length = polynomial.growth(*numbers) if function is operator.mul else sum(map(self._length, numbers))
-        return length > LARGEST_LENGTH and any(self.hint(number) is None for number in numbers)
+        largest = LARGEST_CHOICE if function in CHOICES else LARGEST_LENGTH
+        return length > largest and any(self.hint(number) is None for number in numbers)
+
+    def choose(self, function: Any, made: Any, numbers: tuple[Number, ...]) -> None:
+        """Takes note that a number from data is the largest or smallest of others."""
+        (index,) = made.unknowns
+        side = CHOICES[function]
+        parts = [(number, self._sole(number)) for number in numbers]
+        flat = [getattr(part, side, ()) or (number,) for number, part in parts]  # a maximum of maxima is one
+        setattr(self.all[index], side, tuple(itertools.chain.from_iterable(flat)))
+        self._chosen.add(index)
+
+    def _sole(self, number: Number) -> Unknown | None:
+        """The unknown that a number is, and nothing else."""
+        if type(number) is int or len(number.unknowns) != 1:
+            return None
+        (index,) = number.unknowns
+        return self.all[index] if number == self.all[index].number else None
 
     def _length(self, number: Number) -> int:
         """How many unknowns a number is written with, those that its quotients are made of among them."""
