@@ -44,16 +44,20 @@ class Unique(Exception):
 class Key:
     """What tells a graph from others."""
 
-    def __init__(self, graph: fx.Graph, inputs: Sequence[Any], examples: Sequence[Any], place: Place, way: Any) -> None:
+    def __init__(
+        self, graph: fx.Graph, inputs: Sequence[Any], examples: Sequence[Any], place: Place, way: Any, writes: bool
+    ) -> None:
         self.kept: list[Any] = []
         self._numbers: dict[fx.Node, int] = {}
         self._place = place
+        self._writes = writes
         memory: dict[int, int] = {}
         self.symbols = Symbols(examples)
         known = self.symbols.known()
         kinds = tuple(self._input(*pair, memory) for pair in zip(inputs, examples, strict=True))
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
-        offsets = tuple(value.storage_offset() for value in tensors) if len(memory) < len(tensors) else ()
+        shared = writes and len(memory) < len(tensors)
+        offsets = tuple(value.storage_offset() for value in tensors) if shared else ()
         nodes = tuple(self._node(node) for node in graph.nodes)
         self.value = (way, kinds, offsets, nodes, known, snapshot()[:-1])
 
@@ -71,11 +75,11 @@ class Key:
             return int
         if type(value) not in _PLAIN or value.layout is not torch.strided:
             raise Unique
-        sharing = memory.setdefault(memory_of(value), len(memory))
+        sharing = memory.setdefault(memory_of(value), len(memory)) if self._writes else None
         bits = (
             value.requires_grad,
             value.is_leaf,
-            value._is_view(),
+            self._writes and value._is_view(),
             value.is_conj(),
             value.is_neg(),
             value.is_inference(),
@@ -161,9 +165,11 @@ class Symbols:
         return tuple(tuple(sorted(map(self.text, facts))) for facts in (guards, ranges, replaced))
 
 
-def key_of(graph: fx.Graph, inputs: Sequence[Any], examples: Sequence[Any], place: Place, way: Any) -> Key | None:
-    """`way`: how it is compiled. None: it cannot be shared."""
+def key_of(
+    graph: fx.Graph, inputs: Sequence[Any], examples: Sequence[Any], place: Place, way: Any, writes: bool
+) -> Key | None:
+    """`way`: how it is compiled; `writes`: to inputs, whose memory matters then. None: it cannot be shared."""
     try:
-        return Key(graph, inputs, examples, place, way)
+        return Key(graph, inputs, examples, place, way, writes)
     except Unique:
         return None

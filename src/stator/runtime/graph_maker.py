@@ -68,6 +68,7 @@ class GraphMaker:
         `stops`: at a break. `check` is called once it is known what the graph does.
         """
         recorder = self.host.recorder
+        assembly.arrange()
         outputs = list(assembly.outputs.values())
         assembly.spent = settle(recorder, outputs)
         module = recorder.finish(outputs)
@@ -160,7 +161,8 @@ class GraphMaker:
         key = None
         if self.graphs is not None:
             way = options.dynamic, backend is options.backend
-            key = key_of(module.graph, originals, examples, origin_of_location, way)
+            writes = bool(self.host.recorder.mutated)
+            key = key_of(module.graph, originals, examples, origin_of_location, way, writes)
         known = self.graphs.get(key.value) if self.graphs is not None and key is not None else None
         self.tell("graph" if known is None else "shared", module)
         if known is not None:
