@@ -11,10 +11,10 @@ import torch
 
 from stator._frames import cell_get, instance_dict, is_heap_type
 from stator.code.decode import units
-from stator.code.loops import loop_variables
+from stator.code.loops import carried_round, loop_variables
 from stator.guards import path as paths
 from stator.guards.path import Path
-from stator.runtime.continuation import Break
+from stator.runtime.continuation import Break, Variables
 from stator.runtime.learned import Lesson
 from stator.runtime.unrolling import Loops
 from stator.shapes.floats import TracedFloat
@@ -102,6 +102,28 @@ def counted(at: Break, results: int, before: Sequence[Any], world: World) -> Ite
         yield from _differences(before[number + results], now, paths.arg(number + results))
     for path, old, now in changes(world):
         yield from _differences(old, now, path)
+
+
+def grown(at: Break, begin: Variables, before: Sequence[Any]) -> Iterator[Lesson]:
+    """Constants that are others in the next round of a loop, as the one that a capture ends in has changed them.
+
+    Of sizes, a single one that has become larger: what layers make of one another has other sizes altogether.
+    """
+    frame = at.frames[0]
+    if frame.code is not begin.code:
+        return
+    changed = carried_round(frame.info, begin.unit, frame.unit)
+    for slot, number in zip(frame.slots, frame.slot_values, strict=True):
+        known = begin.numbers.get(frame.info.slots[slot]) if slot in changed else None
+        if known is not None:
+            old, now = before[known], at.values[number]
+            found = list(_differences(old, now, paths.arg(known)))
+            if len(found) == 1 and (type(now) is not TracedTensor or _grows(old, now, found[0][2])):
+                yield found[0]
+
+
+def _grows(old: torch.Tensor, now: TracedTensor, dim: int) -> bool:
+    return bool(now._meta.size[dim] > old.shape[dim])
 
 
 def _differences(old: Any, now: Any, path: Path) -> Iterator[Lesson]:

@@ -24,7 +24,7 @@ from stator.control.breaking import breaks_are_errors
 from stator.control.stance import may_compile
 from stator.errors import Again, ConstraintViolation, RecompileLimit, StatorError, Unsupported, unsupported
 from stator.eval.machine import Place
-from stator.graph.sharing import SharedGraph
+from stator.graph.sharing import Shared, SharedGraph
 from stator.guards import path as paths
 from stator.guards.check import RELATION
 from stator.guards.guardset import Failure
@@ -456,6 +456,8 @@ class Cache:
         for key, _ in found.ways().values():
             if self.session.continuations.get(key) is self:
                 varies.update(inherited.counted(found, key[0], capture.call.values, capture.host))
+        if (begin := capture.call.variables()) is not None:
+            varies.update(inherited.grown(found, begin, capture.call.values))
         guarded = {path for path, *_ in capture.guards.rows()} if varies else ()
         varies = {lesson for lesson in varies - self.learned.lessons if lesson[0] in guarded}
         if varies:
@@ -531,7 +533,7 @@ class Session(Cache):
         self.lock = threading.RLock()
         self.busy = False  # somebody captures; only a hint, as interruptions may leave it as it is
         self.continuations: WeakValues[tuple[Any, ...], ResumedCache] = WeakValues()
-        self.graphs: WeakValues[Any, SharedGraph] = WeakValues()  # by what tells them from others
+        self.graphs = Shared()
         self.lately: deque[SharedGraph] = deque(maxlen=MOST_LATELY)
         self.loops = Loops()
         self.spelling = Spelling()
