@@ -145,6 +145,20 @@ def test_what_grows_in_the_first_round_varies_at_once() -> None:
     assert made == 2
 
 
+class Writer(torch.nn.Module):
+    """What generates is a method, or the module that is compiled."""
+
+    def forward(self, ids: Any) -> Any:
+        return until_the_end(ids)
+
+
+def test_what_grows_in_a_function_varies_at_once() -> None:
+    prompts = [(torch.arange(2 * n).view(2, n) % 5,) for n in (4, 6, 3)]
+    for make in (Writer, lambda: lambda ids: (Writer()(ids), ids.sum())[0]):
+        made, _ = graphs(make, prompts)
+        assert made == 1
+
+
 def test_what_layers_make_does_not() -> None:
     """Sizes that are others altogether, and those of variables that something else has changed before the loop."""
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch import fx
 
 import stator
+from stator.graph.worth import is_one_kernel
 from tests.breaks.test_counts import CALLS, graphs
 from tests.harness import check
 
@@ -438,3 +440,21 @@ def test_a_tensor_of_many_numbers_is_one_kernel() -> None:
         return torch.tensor(kept)
 
     assert graphs(lambda: program, [(torch.arange(float(n)),) for n in (7, 8, 9)])[0] == 2
+
+
+def test_a_counter_next_to_a_condition_is_not_compiled() -> None:
+    def program(x: Any) -> Any:
+        count = torch.zeros(())
+        while x.norm() > 0.5 and count < 8:
+            x, count = torch.tanh(x) * 0.9, count + 1
+        return x, count
+
+    assert graphs(lambda: program, CALLS[1:4])[0] == 1
+
+
+def test_a_number_that_becomes_a_tensor_is_no_kernel() -> None:
+    graph = fx.Graph()
+    table = graph.placeholder("table")
+    number = graph.call_function(torch.tensor, (3,))
+    graph.output((graph.call_function(torch.nn.functional.embedding, (number, table)),))
+    assert is_one_kernel(fx.GraphModule(torch.nn.Module(), graph))

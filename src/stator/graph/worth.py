@@ -83,9 +83,9 @@ FEW = 2
 
 
 def only_decides(graph: fx.GraphModule) -> bool:
-    """Whether conditions and numbers made of a few other kernels, and views, are all that comes out."""
+    """Whether conditions and numbers made of a few other kernels, views, and what is made of nothing are all."""
     results = next(node for node in reversed(graph.graph.nodes) if node.op == "output").all_input_nodes
-    if not all(_called(node) in DECISIONS or _is_free(node) for node in results):
+    if not all(_called(node) in DECISIONS or _is_free(node) or not node.all_input_nodes for node in results):
         return False
     found = [node for node in kernels(graph) if _called(node) not in DECISIONS]
     return len(found) <= FEW and all(map(_is_plain_kernel, found))
@@ -138,8 +138,8 @@ def _is_free(node: fx.Node, numbers: Container[Any] = ()) -> bool:
     """Whether a node starts no kernel, or only brings a number to Python."""
     if node.op in ("placeholder", "output") or _is_number(node) or _is_python(node.target):
         return True
-    if node.target is torch.full and node.args[0] == ():
-        return True  # one of the numbers that a tensor is made of
+    if (node.target is torch.full and node.args[0] == ()) or (node.target is torch.tensor and _is_one(node.args[0])):
+        return True  # a number that becomes a tensor, or one of those that it is made of
     if node.target is operator.getitem:
         index = node.args[1] if isinstance(node.args[1], tuple) else (node.args[1],)
         return all(type(one) in _PLACES or one in numbers for one in index)
@@ -148,6 +148,10 @@ def _is_free(node: fx.Node, numbers: Container[Any] = ()) -> bool:
 
 def _called(node: fx.Node) -> str:
     return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+
+
+def _is_one(number: Any) -> bool:
+    return isinstance(number, (int, float))
 
 
 _PLACES = frozenset({int, slice, type(None), type(Ellipsis)})  # an index of these makes a view

@@ -11,10 +11,10 @@ import torch
 
 from stator._frames import cell_get, instance_dict, is_heap_type
 from stator.code.decode import units
-from stator.code.loops import carried_round, loop_variables
+from stator.code.loops import loop_variables
 from stator.guards import path as paths
 from stator.guards.path import Path
-from stator.runtime.continuation import Break, Variables
+from stator.runtime.continuation import Break
 from stator.runtime.learned import Lesson
 from stator.runtime.unrolling import Loops
 from stator.shapes.floats import TracedFloat
@@ -99,34 +99,13 @@ def written(places: Places, world: World) -> Iterator[Lesson]:
 def counted(at: Break, results: int, before: Sequence[Any], world: World) -> Iterator[Lesson]:
     """Constants of a capture that ends where it began, one round of a loop later: what is another number by then."""
     for number, now in enumerate(at.values):
-        yield from _differences(before[number + results], now, paths.arg(number + results))
+        yield from differences(before[number + results], now, paths.arg(number + results))
     for path, old, now in changes(world):
-        yield from _differences(old, now, path)
+        yield from differences(old, now, path)
 
 
-def grown(at: Break, begin: Variables, before: Sequence[Any]) -> Iterator[Lesson]:
-    """Constants that are others in the next round of a loop, as the one that a capture ends in has changed them.
-
-    Of sizes, a single one that has become larger: what layers make of one another has other sizes altogether.
-    """
-    frame = at.frames[0]
-    if frame.code is not begin.code:
-        return
-    changed = carried_round(frame.info, begin.unit, frame.unit)
-    for slot, number in zip(frame.slots, frame.slot_values, strict=True):
-        known = begin.numbers.get(frame.info.slots[slot]) if slot in changed else None
-        if known is not None:
-            old, now = before[known], at.values[number]
-            found = list(_differences(old, now, paths.arg(known)))
-            if len(found) == 1 and (type(now) is not TracedTensor or _grows(old, now, found[0][2])):
-                yield found[0]
-
-
-def _grows(old: torch.Tensor, now: TracedTensor, dim: int) -> bool:
-    return bool(now._meta.size[dim] > old.shape[dim])
-
-
-def _differences(old: Any, now: Any, path: Path) -> Iterator[Lesson]:
+def differences(old: Any, now: Any, path: Path) -> Iterator[Lesson]:
+    """A number that is another one by now, and sizes that are."""
     kind = NUMBER_TYPES.get(type(now))
     if kind is not None and type(old) is kind and (type(now) is not kind or old != now):
         yield path, KINDS[kind], 0

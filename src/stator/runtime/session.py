@@ -30,7 +30,7 @@ from stator.guards.check import RELATION
 from stator.guards.guardset import Failure
 from stator.options import Options
 from stator.report import events
-from stator.runtime import inherited, symbolic_host
+from stator.runtime import first_rounds, inherited, symbolic_host
 from stator.runtime.below import Below
 from stator.runtime.calls import BoundCall, Call, ResumedCall, code_of
 from stator.runtime.capture import Capture, Entry
@@ -456,8 +456,8 @@ class Cache:
         for key, _ in found.ways().values():
             if self.session.continuations.get(key) is self:
                 varies.update(inherited.counted(found, key[0], capture.call.values, capture.host))
-        if (begin := capture.call.variables()) is not None:
-            varies.update(inherited.grown(found, begin, capture.call.values))
+        call = capture.call
+        varies.update(first_rounds.grown(found, call.variables(), call.values, capture.host.arrivals))
         guarded = {path for path, *_ in capture.guards.rows()} if varies else ()
         varies = {lesson for lesson in varies - self.learned.lessons if lesson[0] in guarded}
         if varies:
