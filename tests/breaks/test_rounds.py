@@ -120,6 +120,68 @@ def test_the_first_round_and_all_others(make: Any, most: int) -> None:
     assert made <= most
 
 
+def until_the_end(ids: Any) -> Any:
+    while True:
+        following = (ids.float().cumsum(-1).cos() * 9).long()[:, -1:] % 5
+        ids = torch.cat([ids, following], -1)
+        if (following == 3).all() or ids.shape[1] > 12:
+            return ids
+
+
+def with_a_rate(ids: Any, rate: float) -> Any:
+    for _ in range(4):
+        following = (ids.float().cumsum(-1).cos() * 9 * rate).long()[:, -1:] % 5
+        ids = torch.cat([ids, following], -1)
+        stator.graph_break()
+    return ids
+
+
+def test_what_grows_in_the_first_round_varies_at_once() -> None:
+    """So prompts of all lengths and all rounds have one graph."""
+    prompts = [torch.arange(2 * n).view(2, n) % 5 for n in (4, 6, 3)]
+    made, _ = graphs(lambda: until_the_end, [(ids,) for ids in prompts])
+    assert made == 1
+    made, _ = graphs(lambda: with_a_rate, [(ids, rate) for ids, rate in zip(prompts, (1.0, 1.0, 0.5), strict=True)])
+    assert made == 2
+
+
+class Writer(torch.nn.Module):
+    """What generates is a method, or the module that is compiled."""
+
+    def forward(self, ids: Any) -> Any:
+        return until_the_end(ids)
+
+
+def test_what_grows_in_a_function_varies_at_once() -> None:
+    prompts = [(torch.arange(2 * n).view(2, n) % 5,) for n in (4, 6, 3)]
+    for make in (Writer, lambda: lambda ids: (Writer()(ids), ids.sum())[0]):
+        made, _ = graphs(make, prompts)
+        assert made == 1
+
+
+def test_what_layers_make_does_not() -> None:
+    """Sizes that are others altogether, and those of variables that something else has changed before the loop."""
+
+    def pooled(x: Any) -> Any:
+        for _ in range(2):
+            x = torch.nn.functional.avg_pool2d(x.sin(), 2) + 1
+            stator.graph_break()
+        return x
+
+    def prepared(x: Any) -> Any:
+        x = torch.cat([x, x])
+        for _ in range(3):
+            x = x.sin() + 1
+            stator.graph_break()
+        return x
+
+    for program, x in ((pooled, torch.ones(1, 1, 16, 16)), (prepared, torch.ones(3))):
+        stator.reset()
+        seen: list[Any] = []
+        stator.compile(program, backend=lambda graph, inputs, seen=seen: seen.append(inputs) or graph.forward)(x)
+        assert not any(type(one) is torch.SymInt for one in seen[0][0].shape)
+
+
 def test_parts_of_one_tensor_share_a_graph() -> None:
     """Wherever they begin in its memory, and whatever Python does in between."""
 

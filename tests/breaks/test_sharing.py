@@ -45,6 +45,49 @@ def test_python_that_differs_shares_the_graph() -> None:
     assert made == 2 and ran == [2] * 12
 
 
+def test_what_is_used_in_another_order_shares_the_graph() -> None:
+    def make() -> Any:
+        calls: list[int] = []
+
+        def program(x: Any) -> Any:
+            stator.graph_break()
+            first, second = x.sin() * 2, x.cos() * 2
+            calls.append(0)
+            return (first, second) if len(calls) % 2 else (second, first)
+
+        return program
+
+    made, _ = graphs(make, CALLS[:4])
+    assert made == 1
+
+
+def test_memory_that_is_only_read_may_be_the_same() -> None:
+    """Rows of one table, and tensors that lie apart."""
+
+    def program(x: Any, y: Any, kind: str) -> Any:
+        stator.graph_break()
+        z = (x + y).sin() * 2
+        return z.cos(), kind == "rows"
+
+    table = torch.arange(12.0).view(4, 3)
+    made, _ = graphs(lambda: program, [(table[0], table[1], "rows"), (table[0].clone(), table[1].clone(), "apart")])
+    assert made == 1
+
+
+def test_memory_that_is_written_to_may_not() -> None:
+    def program(x: Any, y: Any) -> Any:
+        stator.graph_break()
+        x.add_(1).mul_(2)
+        return (y * x).sin()
+
+    def calls() -> list[tuple[Any, ...]]:
+        one, two = torch.arange(4.0), torch.arange(4.0)
+        return [(one, two), (one, one), (two, one)]
+
+    made, _ = graphs(lambda: program, calls())
+    assert made == 2
+
+
 def test_other_inputs_and_other_states_do_not() -> None:
     def program(x: Any, n: int) -> Any:
         y = x @ x

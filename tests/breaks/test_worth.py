@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch import fx
 
 import stator
+from stator.graph.worth import is_one_kernel
 from tests.breaks.test_counts import CALLS, graphs
 from tests.harness import check
 
@@ -401,3 +403,58 @@ def test_behind_hooks_there_is_no_loop_of_the_program() -> None:
         return lambda x: second(first(x).tanh()).sin() + 1
 
     assert graphs(make, CALLS[:3]) == (3, [3, 3, 3])
+
+
+def test_tensors_made_of_nothing_are_not_compiled() -> None:
+    def program(edges: Any, x: Any) -> Any:
+        seen = torch.zeros(4, dtype=torch.bool)
+        seen[0] = True
+        front = seen.clone()
+        while front.any():
+            front = (edges[front].sum(0) > 0) & ~seen
+            seen, x = seen | front, (edges @ x).tanh()
+        return seen, x
+
+    edges = torch.tensor([[0.0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 1, 0]])
+    assert graphs(lambda: program, [(edges, X), (edges.T.contiguous(), X)])[0] == 1
+
+
+def test_what_is_drawn_or_measured_for_a_branch_is_not_compiled() -> None:
+    def program(x: Any) -> Any:
+        for _ in range(2):
+            if torch.rand(()) < 0.5 or x.norm() > 100 or x.std() > 50:
+                x = (x.sin() + 1) * 2
+        return x
+
+    assert graphs(lambda: program, CALLS[:3])[0] <= 1
+
+
+def test_a_tensor_of_many_numbers_is_one_kernel() -> None:
+    def program(x: Any) -> Any:
+        kept = []
+        while len(x):
+            kept.append(x[0].item())
+            if len(x) == 1:
+                break
+            x = x[1:][x[1:].sin() * 2 > -3]
+        return torch.tensor(kept)
+
+    assert graphs(lambda: program, [(torch.arange(float(n)),) for n in (7, 8, 9)])[0] == 2
+
+
+def test_a_counter_next_to_a_condition_is_not_compiled() -> None:
+    def program(x: Any) -> Any:
+        count = torch.zeros(())
+        while x.norm() > 0.5 and count < 8:
+            x, count = torch.tanh(x) * 0.9, count + 1
+        return x, count
+
+    assert graphs(lambda: program, CALLS[1:4])[0] == 1
+
+
+def test_a_number_that_becomes_a_tensor_is_no_kernel() -> None:
+    graph = fx.Graph()
+    table = graph.placeholder("table")
+    number = graph.call_function(torch.tensor, (3,))
+    graph.output((graph.call_function(torch.nn.functional.embedding, (number, table)),))
+    assert is_one_kernel(fx.GraphModule(torch.nn.Module(), graph))

@@ -161,3 +161,8 @@ def test_names_that_nobody_defines():
     emitter.raw("l0.append(len(nobody))")
     with pytest.raises(InternalError, match="nobody"):
         emitter.function("entry", ["l0"], None)
+
+
+def test_a_function_may_be_called_like_a_constant():
+    emitter = with_outputs()
+    assert emitter.function("graph", ("l0", "l1"), OUT[0])(1, 2) == 1

@@ -29,6 +29,23 @@ def loop_variables(info: CodeInfo, unit: int) -> Iterator[int]:
                 count, at = count - 1, info.ops[at][2]
 
 
+def carried_round(info: CodeInfo, begin: int, unit: int) -> set[int]:
+    """Slots of the variables that only loops around an instruction have assigned to since the frame was at `begin`."""
+    found: set[int] = set()
+    for start, end in _loops(info):
+        if start <= unit <= end:
+            before = _assigned(info, begin, start)
+            found.update(slot for slot in _assigned(info, start, end) if slot not in before)
+    return found
+
+
+def _assigned(info: CodeInfo, start: int, end: int) -> set[int]:
+    return {info.ops[at][1] for at in range(start, end) if info.names[at] in ASSIGNING}
+
+
+ASSIGNING = frozenset({"STORE_FAST", "DELETE_FAST"})
+
+
 def _loops(info: CodeInfo) -> Iterator[tuple[int, int]]:
     """The first and last instruction of each loop."""
     return ((info.ops[at][1], at) for at, name in enumerate(info.names) if "JUMP_BACKWARD" in name)

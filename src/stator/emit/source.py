@@ -143,6 +143,8 @@ def compile_function(
     name: str, params: Sequence[str], body: Sequence[str], namespace: dict[str, Any], label: str
 ) -> types.FunctionType:
     """The function with this source; `linecache` knows the source for as long as the function lives."""
+    while name in namespace:  # the program may call its function as a constant is called here
+        name += "_"
     header = f"def {name}({', '.join(params)}):"
     if len(body) == 1 and "\n" not in body[0]:
         source = f"{header} {body[0]}\n"

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import fx
 
 from stator.graph.overlap import memory_of
 from stator.guards.state import snapshot
+from stator.weak_values import WeakValues
 
 Place = Callable[[Any], Any]  # from the location of a node to something hashable
 
@@ -30,11 +31,12 @@ _ON_DEMAND = frozenset({"stack_trace", "example_value"})  # entries of `node.met
 class SharedGraph:
     """What a backend made of a graph; lives as long as an entry uses it."""
 
-    __slots__ = ("__weakref__", "function", "kept")
+    __slots__ = ("__weakref__", "function", "kept", "known")
 
-    def __init__(self, function: Callable[..., Any], kept: Sequence[Any]) -> None:
+    def __init__(self, function: Callable[..., Any], key: Key) -> None:
         self.function = function
-        self.kept = kept  # objects whose addresses are in the key
+        self.kept = key.kept  # objects whose addresses are in the key
+        self.known = key.known  # of the symbols
 
 
 class Unique(Exception):
@@ -44,23 +46,28 @@ class Unique(Exception):
 class Key:
     """What tells a graph from others."""
 
-    def __init__(self, graph: fx.Graph, inputs: Sequence[Any], examples: Sequence[Any], place: Place, way: Any) -> None:
+    def __init__(
+        self, graph: fx.Graph, inputs: Sequence[Any], examples: Sequence[Any], place: Place, way: Any, writes: bool
+    ) -> None:
         self.kept: list[Any] = []
         self._numbers: dict[fx.Node, int] = {}
         self._place = place
+        self._writes = writes
         memory: dict[int, int] = {}
         self.symbols = Symbols(examples)
-        known = self.symbols.known()
+        self.known = self.symbols.known()
         kinds = tuple(self._input(*pair, memory) for pair in zip(inputs, examples, strict=True))
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
-        offsets = tuple(value.storage_offset() for value in tensors) if len(memory) < len(tensors) else ()
+        shared = writes and len(memory) < len(tensors)
+        offsets = tuple(value.storage_offset() for value in tensors) if shared else ()
         nodes = tuple(self._node(node) for node in graph.nodes)
-        self.value = (way, kinds, offsets, nodes, known, snapshot()[:-1])
+        self.widely = (way, kinds, offsets, nodes, snapshot()[:-1])  # whatever is known of the symbols
+        self.value = (*self.widely, None if self.known is None else self.known.text())
 
     def is_undecided(self) -> bool:
         """Whether no more is known of the symbols than before the backend had them."""
         try:
-            return bool(self.symbols.known() == self.value[4])
+            return self.symbols.known() == self.known
         except Unique:
             return False
 
@@ -71,11 +78,11 @@ class Key:
             return int
         if type(value) not in _PLAIN or value.layout is not torch.strided:
             raise Unique
-        sharing = memory.setdefault(memory_of(value), len(memory))
+        sharing = memory.setdefault(memory_of(value), len(memory)) if self._writes else None
         bits = (
             value.requires_grad,
             value.is_leaf,
-            value._is_view(),
+            self._writes and value._is_view(),
             value.is_conj(),
             value.is_neg(),
             value.is_inference(),
@@ -148,22 +155,68 @@ class Symbols:
         """What is the same text for other symbols in the same places."""
         return re.sub(r"\b[A-Za-z]\w*", lambda found: self._names.get(found[0], found[0]), str(value))
 
-    def known(self) -> Any:
-        """What is known of them."""
+    def known(self) -> Known | None:
+        """What is known of them; None without symbols."""
         env = self.env
         if env is None:
             return None
         if env.deferred_runtime_asserts or env.num_deferred_runtime_asserts:
             raise Unique
         guards = [guard.expr for guard in env.guards if guard.expr.free_symbols & self._symbols]
-        ranges = [(symbol, env.var_to_range.get(symbol)) for symbol in self._symbols]
         replaced = [(old, new) for old, new in env.replacements.items() if {old, *new.free_symbols} & self._symbols]
-        return tuple(tuple(sorted(map(self.text, facts))) for facts in (guards, ranges, replaced))
+        ranges = {self.text(symbol): env.var_to_range.get(symbol) for symbol in self._symbols}
+        return Known(frozenset(map(self.text, guards)), frozenset(map(self.text, replaced)), ranges)
 
 
-def key_of(graph: fx.Graph, inputs: Sequence[Any], examples: Sequence[Any], place: Place, way: Any) -> Key | None:
-    """`way`: how it is compiled. None: it cannot be shared."""
+class Known(NamedTuple):
+    """What a graph takes for granted of its symbols."""
+
+    guards: frozenset[str]
+    replaced: frozenset[str]
+    ranges: dict[str, Any]
+
+    def text(self) -> Any:
+        return self.guards, self.replaced, tuple(sorted(map(str, self.ranges.items())))
+
+    def implies(self, other: Known) -> bool:
+        """Whether all that another graph takes for granted holds."""
+        if not other.guards <= self.guards or self.replaced != other.replaced:
+            return False
+        pairs = ((self.ranges[symbol], wider) for symbol, wider in other.ranges.items())
+        return all(wider is None or (narrow is not None and narrow.issubset(wider)) for narrow, wider in pairs)
+
+
+class Shared:
+    """The graphs of a session that may serve again; it knows them weakly."""
+
+    def __init__(self) -> None:
+        self._graphs: WeakValues[Any, SharedGraph] = WeakValues()
+
+    def clear(self) -> None:
+        self._graphs.clear()
+
+    def find(self, key: Key) -> SharedGraph | None:
+        """The same graph, compiled for sizes among which those of this one are."""
+        return self._graphs.get(key.value) or self._wider(key)
+
+    def _wider(self, key: Key) -> SharedGraph | None:
+        found = self._graphs.get(key.widely)
+        if found is None or found.known is None or key.known is None:
+            return None
+        return found if key.known.implies(found.known) else None
+
+    def add(self, key: Key, function: Callable[..., Any]) -> SharedGraph:
+        made = self._graphs[key.value] = SharedGraph(function, key)
+        if self._wider(key) is None:
+            self._graphs[key.widely] = made
+        return made
+
+
+def key_of(
+    graph: fx.Graph, inputs: Sequence[Any], examples: Sequence[Any], place: Place, way: Any, writes: bool
+) -> Key | None:
+    """`way`: how it is compiled; `writes`: to inputs, whose memory matters then. None: it cannot be shared."""
     try:
-        return Key(graph, inputs, examples, place, way)
+        return Key(graph, inputs, examples, place, way, writes)
     except Unique:
         return None

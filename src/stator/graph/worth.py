@@ -42,14 +42,16 @@ VIEWS = frozenset({
     "split", "squeeze", "swapaxes", "t", "transpose", "unbind", "unflatten", "unsqueeze", "view", "view_as",
 })  # fmt: skip
 KERNELS = frozenset({
-    "abs", "add", "addcdiv", "addcmul", "all", "amax", "amin", "and_", "any", "arange", "argmax", "argmin", "argsort",
-    "cat", "ceil", "clamp", "clone", "contiguous", "copy_", "cos", "cumsum", "div", "double", "embedding", "empty",
-    "eq", "erf", "exp", "expm1", "eye", "fill_", "flip", "float", "floor", "floordiv", "full", "full_like", "gather",
-    "ge", "getitem", "gt", "index_select", "int", "invert", "le", "log", "log1p", "logical_and", "logical_not",
-    "logical_or", "long", "lt", "masked_fill", "max", "maximum", "mean", "min", "minimum", "mod", "mul", "multinomial",
-    "ne", "neg", "ones", "ones_like", "or_", "pow", "prod", "reciprocal", "relu", "roll", "round", "rsqrt", "scatter",
-    "setitem", "sigmoid", "sign", "sin", "sort", "sqrt", "square", "stack", "sub", "sum", "tanh", "to", "topk",
-    "truediv", "where", "xor", "zero_", "zeros", "zeros_like",
+    "abs", "add", "addcdiv", "addcmul", "all", "amax", "amin", "and_", "any", "arange", "argmax", "argmin",
+    "argsort", "bernoulli", "bincount", "cat", "ceil", "clamp", "clone", "contiguous", "copy_", "cos", "cumsum",
+    "div", "double", "embedding", "empty", "eq", "erf", "exp", "expm1", "eye", "fill_", "flip", "float", "floor",
+    "floordiv", "full", "full_like", "gather", "ge", "getitem", "gt", "index_select", "int", "invert", "le", "log",
+    "log1p", "logical_and", "logical_not", "logical_or", "long", "lt", "masked_fill", "max", "maximum", "mean",
+    "min", "minimum", "mod", "mul", "multinomial", "ne", "neg", "new_full", "new_ones", "new_zeros", "norm",
+    "normal", "ones", "ones_like", "or_", "pow", "prod", "rand", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "randperm", "reciprocal", "relu", "roll", "round", "rsqrt", "scatter", "setitem", "sigmoid",
+    "sign", "sin", "sort", "sqrt", "square", "stack", "std", "sub", "sum", "tanh", "tensor", "to", "topk",
+    "truediv", "uniform", "var", "where", "xor", "zero_", "zeros", "zeros_like",
 })  # fmt: skip
 
 
@@ -81,9 +83,9 @@ FEW = 2
 
 
 def only_decides(graph: fx.GraphModule) -> bool:
-    """Whether conditions and numbers made of a few other kernels, and views, are all that comes out."""
+    """Whether conditions and numbers made of a few other kernels, views, and what is made of nothing are all."""
     results = next(node for node in reversed(graph.graph.nodes) if node.op == "output").all_input_nodes
-    if not all(_called(node) in DECISIONS or _is_free(node) for node in results):
+    if not all(_called(node) in DECISIONS or _is_free(node) or not node.all_input_nodes for node in results):
         return False
     found = [node for node in kernels(graph) if _called(node) not in DECISIONS]
     return len(found) <= FEW and all(map(_is_plain_kernel, found))
@@ -108,6 +110,14 @@ def is_little(graph: fx.GraphModule, inputs: Iterable[Any]) -> bool:
     return elements <= LITTLE and len(kernels(graph)) <= HANDFUL
 
 
+def only_prepares(graph: fx.GraphModule, inputs: Iterable[Any]) -> bool:
+    """Whether a graph makes a few tensors of nothing: each is one kernel, which no backend makes faster."""
+    if any(isinstance(one, torch.Tensor) for one in inputs):
+        return False
+    found = kernels(graph)
+    return len(found) <= HANDFUL and all(map(_is_plain_kernel, found))
+
+
 def _is_plain_kernel(node: fx.Node) -> bool:
     name = _called(node)
     return name in KERNELS or (name.endswith("_") and name[:-1] in KERNELS)
@@ -128,6 +138,8 @@ def _is_free(node: fx.Node, numbers: Container[Any] = ()) -> bool:
     """Whether a node starts no kernel, or only brings a number to Python."""
     if node.op in ("placeholder", "output") or _is_number(node) or _is_python(node.target):
         return True
+    if (node.target is torch.full and node.args[0] == ()) or (node.target is torch.tensor and _is_one(node.args[0])):
+        return True  # a number that becomes a tensor, or one of those that it is made of
     if node.target is operator.getitem:
         index = node.args[1] if isinstance(node.args[1], tuple) else (node.args[1],)
         return all(type(one) in _PLACES or one in numbers for one in index)
@@ -136,6 +148,10 @@ def _is_free(node: fx.Node, numbers: Container[Any] = ()) -> bool:
 
 def _called(node: fx.Node) -> str:
     return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+
+
+def _is_one(number: Any) -> bool:
+    return isinstance(number, (int, float))
 
 
 _PLACES = frozenset({int, slice, type(None), type(Ellipsis)})  # an index of these makes a view

@@ -161,6 +161,11 @@ class Assembly:
             self.outputs[key] = Number(self.host.recorder.numbers.symbol(key)) if traced is None else traced
         return name
 
+    def arrange(self) -> None:
+        """What the graph returns comes in the order in which it is made: the same graph then looks the same."""
+        self.outputs = dict(sorted(self.outputs.items(), key=lambda one: one[1]._node))
+        self.names = {key: f"g{i}" for i, key in enumerate(self.outputs)}
+
     def load(self, path: Any) -> str:
         return f"l{self.loads.setdefault(path, len(self.loads))}"
 

@@ -12,7 +12,7 @@ from stator.guards import path as paths
 from stator.guards.path import Path
 from stator.native.callers import CO_VARARGS, CO_VARKEYWORDS
 from stator.native.held import watch
-from stator.runtime.continuation import Continuation, handed_over
+from stator.runtime.continuation import Continuation, Variables, handed_over
 from stator.runtime.module_calls import entered_function
 from stator.runtime.naming import argument_names, shown
 from stator.runtime.tensor_host import TensorHost
@@ -72,6 +72,18 @@ class Call:
         npos, names = len(self.args), self.names
         return lambda *values: function(*values[:npos], **dict(zip(names, values[npos:], strict=True)))
 
+    def variables(self) -> Variables | None:
+        """The variables of the outermost frame that hold values of the call, by name."""
+        function = self.function
+        bound = type(function) is types.MethodType
+        function = function.__func__ if bound else function
+        if not takes_plainly(function):
+            return None
+        code = function.__code__
+        given = dict(zip(code.co_varnames[bound:], range(len(self.args)), strict=False))
+        given.update((name, len(self.args) + i) for i, name in enumerate(self.names))
+        return Variables(code, 0, given)
+
     @property
     def code(self) -> types.CodeType | None:
         """What is called, for people: `forward` of a module."""
@@ -128,6 +140,9 @@ class ResumedCall(Call):
             host.inside_function(made)
         return function, (state,), {}
 
+    def variables(self) -> Variables | None:
+        return self.continuation.variables
+
     @property
     def code(self) -> types.CodeType | None:
         return self.continuation.code
@@ -154,6 +169,10 @@ class BoundCall(Call):
 
     def eager_function(self, owner: Any) -> tuple[list[Path], Callable[..., Any]]:
         return [], leave_alone
+
+    def variables(self) -> Variables | None:
+        code = self.function.__code__
+        return Variables(code, 0, {name: i + 1 for i, name in enumerate(code.co_varnames[: len(self.values) - 1])})
 
     @property
     def argument_names(self) -> tuple[str, ...]:

@@ -187,6 +187,14 @@ def shape(stack: Sequence[int]) -> tuple[bool, ...]:
     return tuple(number >= 0 for number in stack)
 
 
+class Variables(NamedTuple):
+    """Where the outermost frame of a call begins, and the numbers of the values that its variables have there."""
+
+    code: CodeType
+    unit: int
+    numbers: dict[str, int]  # by name
+
+
 class Start(NamedTuple):
     """Where the innermost frame of a continuation goes on, and the instruction whose handlers take an error there."""
 
@@ -209,8 +217,11 @@ class Continuation:
     Takes the values that the instruction left, then everything that was carried over the break.
     """
 
-    def __init__(self, pieces: list[Piece], frames: list[FrameState], results: int) -> None:
+    def __init__(self, pieces: list[Piece], frames: list[FrameState], results: int, unit: int) -> None:
         self.pieces = pieces
+        outer = pieces[0]  # the innermost frame goes on at `unit`
+        begin = unit if len(frames) == 1 else frames[0].unit
+        self.variables = Variables(frames[0].code, begin, dict(zip(outer.names, outer.items, strict=False)))
         self.code = next((frame.code for frame in frames if not is_module_call(frame.code)), frames[0].code)
         self.broken = frames[-1].code, frames[-1].unit  # the instruction
         self.results = results
@@ -376,7 +387,7 @@ class Break:
             part = piece(frame, code, [number + results for number in items], stack)
             part.closure = tuple(number + results for number in part.closure)
             pieces.append(part)
-        made, inner = Continuation(pieces, frames, results), frames[-1]
+        made, inner = Continuation(pieces, frames, results, unit), frames[-1]
         if is_in_loop(inner.info, unit) or passes_loop(inner.info, inner.unit, unit):
             made.loops.add(inner.code)
         if inner.handler is None or unit != inner.handler.target:

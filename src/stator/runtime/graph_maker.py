@@ -18,10 +18,18 @@ from stator.graph.overlap import guarded
 from stator.graph.overwritten import is_needed
 from stator.graph.prologue import assertions_of, checked, checks_of, undone, written_before_checks
 from stator.graph.restore import keeping_grad_mode
-from stator.graph.sharing import SharedGraph, key_of
+from stator.graph.sharing import Shared, SharedGraph, key_of
 from stator.graph.twice import differentiable
 from stator.graph.undefined import reach, undefining
-from stator.graph.worth import is_little, is_one_kernel, kernels, only_decides, only_reads, only_searches
+from stator.graph.worth import (
+    is_little,
+    is_one_kernel,
+    kernels,
+    only_decides,
+    only_prepares,
+    only_reads,
+    only_searches,
+)
 from stator.options import Options
 from stator.report import events
 from stator.runtime import assumptions
@@ -38,7 +46,6 @@ from stator.tensors.spent import settle
 from stator.tensors.subclasses import PLAIN, plain_copy, without_functions
 from stator.tensors.traced import TracedTensor
 from stator.tensors.undoing import MOST_SAVED
-from stator.weak_values import WeakValues
 
 IN_ORDER = ("eager", "aot_eager")  # backends that write to inputs when the program does, or at the end
 
@@ -51,7 +58,7 @@ class GraphMaker:
         self.options = options
         self.name = name
         self.backend = options.backend
-        self.graphs: WeakValues[Any, SharedGraph] | None = None  # compiled ones that may serve again
+        self.graphs: Shared | None = None  # compiled ones that may serve again
         self.shared: SharedGraph | None = None  # what the function runs, if others may run it too
         self.behind_break = False  # the graph goes on after a break, or is that of a frame below one
         self.behind_one = False  # the only break so far
@@ -68,6 +75,7 @@ class GraphMaker:
         `stops`: at a break. `check` is called once it is known what the graph does.
         """
         recorder = self.host.recorder
+        assembly.arrange()
         outputs = list(assembly.outputs.values())
         assembly.spent = settle(recorder, outputs)
         module = recorder.finish(outputs)
@@ -160,15 +168,16 @@ class GraphMaker:
         key = None
         if self.graphs is not None:
             way = options.dynamic, backend is options.backend
-            key = key_of(module.graph, originals, examples, origin_of_location, way)
-        known = self.graphs.get(key.value) if self.graphs is not None and key is not None else None
+            writes = bool(self.host.recorder.mutated)
+            key = key_of(module.graph, originals, examples, origin_of_location, way, writes)
+        known = self.graphs.find(key) if self.graphs is not None and key is not None else None
         self.tell("graph" if known is None else "shared", module)
         if known is not None:
             self.shared = known
             return known.function
         function = self.compiled(module, examples, mode)
         if self.graphs is not None and key is not None and key.is_undecided():
-            self.shared = self.graphs[key.value] = SharedGraph(function, key.kept)
+            self.shared = self.graphs.add(key, function)
         return function
 
     def compiled(self, module: Any, examples: list[Any], mode: Any) -> Any:
@@ -191,7 +200,7 @@ class GraphMaker:
         """Whether the graph goes to the backend at all."""
         if only_reads(module) and (stops or all(id(one) in self.host.float_inputs for one in originals)):
             return False
-        if self.host.fills_cache or (stops and only_searches(module)):
+        if self.host.fills_cache or (stops and (only_searches(module) or only_prepares(module, originals))):
             return False
         if (stops or self.behind_break) and (not kernels(module) or only_decides(module)):
             return False

@@ -99,12 +99,13 @@ def written(places: Places, world: World) -> Iterator[Lesson]:
 def counted(at: Break, results: int, before: Sequence[Any], world: World) -> Iterator[Lesson]:
     """Constants of a capture that ends where it began, one round of a loop later: what is another number by then."""
     for number, now in enumerate(at.values):
-        yield from _differences(before[number + results], now, paths.arg(number + results))
+        yield from differences(before[number + results], now, paths.arg(number + results))
     for path, old, now in changes(world):
-        yield from _differences(old, now, path)
+        yield from differences(old, now, path)
 
 
-def _differences(old: Any, now: Any, path: Path) -> Iterator[Lesson]:
+def differences(old: Any, now: Any, path: Path) -> Iterator[Lesson]:
+    """A number that is another one by now, and sizes that are."""
     kind = NUMBER_TYPES.get(type(now))
     if kind is not None and type(old) is kind and (type(now) is not kind or old != now):
         yield path, KINDS[kind], 0

@@ -24,13 +24,13 @@ from stator.control.breaking import breaks_are_errors
 from stator.control.stance import may_compile
 from stator.errors import Again, ConstraintViolation, RecompileLimit, StatorError, Unsupported, unsupported
 from stator.eval.machine import Place
-from stator.graph.sharing import SharedGraph
+from stator.graph.sharing import Shared, SharedGraph
 from stator.guards import path as paths
 from stator.guards.check import RELATION
 from stator.guards.guardset import Failure
 from stator.options import Options
 from stator.report import events
-from stator.runtime import inherited, symbolic_host
+from stator.runtime import first_rounds, inherited, symbolic_host
 from stator.runtime.below import Below
 from stator.runtime.calls import BoundCall, Call, ResumedCall, code_of
 from stator.runtime.capture import Capture, Entry
@@ -456,6 +456,8 @@ class Cache:
         for key, _ in found.ways().values():
             if self.session.continuations.get(key) is self:
                 varies.update(inherited.counted(found, key[0], capture.call.values, capture.host))
+        call = capture.call
+        varies.update(first_rounds.grown(found, call.variables(), call.values, capture.host.arrivals))
         guarded = {path for path, *_ in capture.guards.rows()} if varies else ()
         varies = {lesson for lesson in varies - self.learned.lessons if lesson[0] in guarded}
         if varies:
@@ -531,7 +533,7 @@ class Session(Cache):
         self.lock = threading.RLock()
         self.busy = False  # somebody captures; only a hint, as interruptions may leave it as it is
         self.continuations: WeakValues[tuple[Any, ...], ResumedCache] = WeakValues()
-        self.graphs: WeakValues[Any, SharedGraph] = WeakValues()  # by what tells them from others
+        self.graphs = Shared()
         self.lately: deque[SharedGraph] = deque(maxlen=MOST_LATELY)
         self.loops = Loops()
         self.spelling = Spelling()

@@ -38,6 +38,7 @@ from stator.runtime import (
     cutting,
     entering,
     excluded,
+    first_rounds,
     formatting,
     heard_warnings,
     hook_handles,
@@ -56,6 +57,7 @@ from stator.runtime import (
 from stator.runtime import function_modes as function_modes  # rows
 from stator.runtime import new_tensors as new_tensors
 from stator.runtime.compiling import is_compiling, not_compiling
+from stator.runtime.first_rounds import Arrivals
 from stator.runtime.optimizers import is_compiling_in
 from stator.runtime.spelling import Spelling
 from stator.runtime.tensor_attributes import read_outside, read_tensor, write_tensor
@@ -177,6 +179,7 @@ class TensorHost(Host):
         self.ending: Container[Path] = ()  # outside iterators that ended after more or fewer rounds than before
         self.tensor_lists: dict[Path, int] = {}  # how many tensors were made of a list from outside
         self.lengths: dict[Any, unrolling.Places] = {}  # by frame and number: how long such a thing is
+        self.arrivals: Arrivals = {}  # of the functions that lead to the break
         self.counted: dict[int, unrolling.Places] = {}  # by address: what has as many items as a number that varies
         self.draws: list[Any] = []  # calls that draw random numbers, for the entry function
         self.drawn_arrays: dict[int, Any] = {}  # by id of the tensor: which call draws the array
@@ -448,6 +451,9 @@ class TensorHost(Host):
         if self.padding is not None:
             padding.refuse(self)
         super().frame_enters(f)
+        stop = self.machine.stop
+        if stop is not None and f.direct and stop.path[: len(f.path)] == f.path:
+            first_rounds.note(self, f)
 
     def as_index(self, f: Frame, key: Any) -> Any:
         """A key for a tensor: torch takes arrays with one dimension as tensors."""
