@@ -138,3 +138,14 @@ def test_how_many_keys_there_are() -> None:
     calls = [(torch.ones(3), n) for n in (3, 5, 2, 5, 7, 1, 3)]
     report = check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)
     assert report.gained("frames_captured", first=4) == 0, report.counts
+
+
+def attention(x: Any, n: int) -> Any:
+    keys = torch.ones(2, n, 4) * x[0]
+    return (keys @ keys.transpose(1, 2)).softmax(-1) @ keys, torch.cat([x, x.new_zeros(n)])
+
+
+@pytest.mark.parametrize("program", [attention, triangle, products])
+def test_ints_with_a_backend_that_traces(program: Any) -> None:
+    calls = [(torch.randn(6), n) for n in NUMBERS]
+    check(program, vary=calls, backend="aot_eager", tolerance=1e-5, expect_recompiles=1, expect_graphs=2)

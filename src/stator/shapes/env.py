@@ -108,8 +108,7 @@ def env_class() -> Any:
                 if known is not None:
                     return known
             hinted = expr.is_Relational and sym_node.has_hint()
-            counts = self.laying_out and self.symbols.are_ints(expr.free_symbols)  # of the program, and used as sizes
-            if hinted and (calculated or may_be_one or counts) and self._is_arbitrary(expr, calculated):
+            if hinted and (calculated or may_be_one or self._counts(expr)) and self._is_arbitrary(expr, calculated):
                 return bool(sym_node.hint)
             if fallback_value is not None and self._is_general(sym_node, fallback_value):
                 return bool(fallback_value)
@@ -132,7 +131,8 @@ def env_class() -> Any:
             parts = expr.args if isinstance(expr, (sympy.And, sympy.Or)) else (expr,)
             ones = self.symbols.ones
             if self.exact or not all(
-                part.is_Relational and (_is_calculated(part) or ones.are_among(part)) for part in parts
+                part.is_Relational and (_is_calculated(part) or ones.are_among(part) or self._counts(part))
+                for part in parts
             ):
                 return False
             agrees = sym_node.has_hint() and bool(sym_node.hint) == answer
@@ -141,6 +141,10 @@ def env_class() -> Any:
             if all(part.rel_op in ("==", "!=") and _asks_for_one(*part.args) for part in parts):
                 return self._maybe_evaluate_static(expr) is None
             return agrees and self.origin() is None
+
+        def _counts(self, expr: Any) -> bool:
+            """Whether it is about ints of the program, where these are only used as sizes."""
+            return (self.laying_out or self.captured) and self.symbols.has_ints(expr.free_symbols)
 
         def _is_arbitrary(self, expr: Any, calculated: bool) -> bool:
             """Whether numbers that differ in this call are compared, and that they may be equal does not matter.

@@ -241,9 +241,9 @@ class Symbols:
             pending.extend(self.calculated[part] for part in found if part in self.calculated)
         return False
 
-    def are_ints(self, symbols: Iterable[Any]) -> bool:
-        """Whether these are all ints of the program."""
-        return all(symbol in self.sources and self.sources[symbol].kind == INT for symbol in symbols)
+    def has_ints(self, symbols: Iterable[Any]) -> bool:
+        """Whether one of these is an int of the program."""
+        return any(symbol in self.sources and self.sources[symbol].kind == INT for symbol in symbols)
 
     def rounded(self, operand: Operand, number: Any) -> Any:
         """A symbolic int that is calculated of floats, the same one each time."""
