@@ -24,7 +24,7 @@ BLOCK = re.compile(r"^```python (bad|fixed)\n(.*?)^```$", re.M | re.S)
 # Breaks that do not end a call even if a full graph is required: they are events only.
 NOT_RAISED = {"lazy-module"}
 # Limits that do not hold if a full graph is required.
-NOT_IN_FULL_GRAPHS = {"long-run", "large-graph", "varying-loop", "varying-key"}
+NOT_IN_FULL_GRAPHS = {"long-run", "large-graph", "varying-loop", "varying-key", "varying-number"}
 
 
 def run_block(break_id, kind):

@@ -72,6 +72,13 @@ def lessons(at: Break, results: int, known: Iterable[Lesson], loops: Loops, worl
     return found
 
 
+def made(at: Break, results: int, known: Iterable[Path], loops: Loops, world: World) -> set[Path]:
+    """What calls give that have another number each time: this break may be one, and values be of earlier ones."""
+    inner, places = at.frames[-1], _places(at, results, world)
+    found = {place for path in known for place in _rebased(path, places)}
+    return found | {paths.arg(0)} if results == 1 and (inner.code, inner.unit) in loops.numbers else found
+
+
 def light(at: Break, results: int, known: Iterable[Path], world: World) -> set[Path]:
     """Containers among the values carried over a break, and in them, whose contents were seen to change."""
     places = _places(at, results, world)

@@ -107,7 +107,7 @@ class Learned:
 
     def lighten(self, path: Path) -> None:
         """A container with another number of elements, or others: what tells about all of them varies."""
-        self.light.add(path)
+        self.light.update((path, *(at.parent for at in path.chain() if at.accessor in ITEMS and at.parent is not None)))
         self.lessons.update((part, kind, 0) for part in summaries(path) for kind in ("int", "float"))
 
     def despair(self, failures: Sequence[Failure], checks: Container[Check]) -> None:
@@ -124,6 +124,11 @@ class Learned:
                 found = failure.path.load(values, {})
                 if type(found) in (list, tuple) and found and all(isinstance(item, Tensor) for item in found):
                     self.unsettled.add((failure.path, LEN))
+
+    def expect_other_sizes(self, places: Iterable[Path]) -> None:
+        """What calls with a number that varies give: a tensor of any size, or more or fewer of them."""
+        self.guesses.made.update(places)
+        self.unsettled.update((path, LEN) for path in places)
 
     def mourn(self, guards: GuardSet) -> None:
         """Objects that died will be others next time."""

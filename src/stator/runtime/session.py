@@ -352,7 +352,7 @@ class Cache:
             made.host.watch_classes()
         if not options.fullgraph:
             made.host.loops, made.host.counts_rounds = self.session.loops, bool(self.learned.lessons)
-            made.host.spelling = self.session.spelling
+            made.host.spelling, made.host.is_outermost = self.session.spelling, self.guesses_numbers
             made.host.ending, made.host.may_break = self.learned.ending, True
         if self.learned.lessons or (self.learned.light and not options.fullgraph):
             symbolic_host.start(made.host)  # C code may be what reads the first symbol
@@ -395,7 +395,7 @@ class Cache:
                 return self.with_constants(call, again.from_data and capture.unbacked)
             earlier = self.place_before(capture, again.unmade)
             place = None if earlier == place else earlier
-        if error.break_id == "varying-loop":
+        if error.break_id in ("varying-loop", "varying-number"):
             self.session.loops.give_up(capture.innermost)
             raise Again(None)
         events.emit("skip", name=call.name, code=call.code, **known)
@@ -440,6 +440,8 @@ class Cache:
             cache.learned.lessons |= inherited.lessons(
                 found, key[0], self.learned.lessons, self.session.loops, capture.host
             )
+            fresh = inherited.made(found, key[0], self.learned.guesses.made, self.session.loops, capture.host)
+            cache.learned.expect_other_sizes(fresh)
             cache.learned.light |= inherited.light(found, key[0], self.learned.light, capture.host)
             cache.continuation.requested |= requested
             cache.continuation.first |= not capture.call.behind_break

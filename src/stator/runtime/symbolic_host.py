@@ -23,7 +23,7 @@ from stator.native.attribute_rows import READERS, WRITERS
 from stator.native.callers import LruCache
 from stator.native.host import Host
 from stator.native.rows import OVERRIDES, STANDINS
-from stator.runtime import unrolling
+from stator.runtime import pinning, unrolling
 from stator.runtime.assumptions import told
 from stator.runtime.random_state import GeneratorMethod
 from stator.shapes import polynomial
@@ -76,6 +76,7 @@ def are_one(host: Any, number: Any) -> bool:
 def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """A call: C code is given numbers, unless it only moves its arguments or works through their operators."""
     given, kept = args, False
+    known = pinning.constants(host) if host.counts_rounds else None
     if not runs_python(function):
         row = row_of(function)
         answer = NotImplemented if row is None or kwargs else row(host, f, args)
@@ -101,6 +102,8 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
     finally:
         host.asker_keeps = asker
     unrolling.note(host, f, function, given, made, before)
+    if known is not None and host.recorder.takes(function):
+        pinning.note(host, f, [*given, *(kwargs or {}).values()], made, known)
     return made
 
 

@@ -46,6 +46,7 @@ from stator.runtime import (
     module_calls,
     overriding,
     padding,
+    pinning,
     prepared,
     scalar_warning,
     small_tensors,
@@ -172,6 +173,7 @@ class TensorHost(Host):
         self.backwards = 0  # how often the program has taken gradients
         self.unrolled: dict[Any, Any] = {}  # by place: the address of its iterator, what there was at first, and rounds
         self.loops = unrolling.Loops()  # that are not unrolled
+        self.is_outermost = False  # the capture is one of the whole function
         self.in_loop = False  # the capture begins behind a break in a loop
         self.spelling = Spelling()
         self.counts_rounds = False  # whether others may turn out to be such
@@ -181,6 +183,7 @@ class TensorHost(Host):
         self.lengths: dict[Any, unrolling.Places] = {}  # by frame and number: how long such a thing is
         self.arrivals: Arrivals = {}  # of the functions that lead to the break
         self.counted: dict[int, unrolling.Places] = {}  # by address: what has as many items as a number that varies
+        self.told_apart: dict[int, Any] = {}  # by address: such a thing that an operation made, and the same
         self.draws: list[Any] = []  # calls that draw random numbers, for the entry function
         self.drawn_arrays: dict[int, Any] = {}  # by id of the tensor: which call draws the array
         self.registries = Registries()
@@ -289,6 +292,7 @@ class TensorHost(Host):
     def check_constants(self) -> None:
         """Starts again if the program counts with numbers that are constants, once something varies."""
         self.check_guesses()
+        pinning.check(self)
         found = frozenset(filter(self.policy.could_vary, varying_numbers(self)))
         if found:
             raise Again(None, varies=found)
@@ -404,10 +408,13 @@ class TensorHost(Host):
             return throw(f, error.with_traceback(None))
 
     def operate(self, f: Frame, function: Any, *args: Any) -> Any:
-        if not self.counts_rounds or TracedInt not in map(type, args):
+        if not self.counts_rounds or (TracedInt not in map(type, args) and type(args[0]) is not list):
             return self.operated(f, function, *args)
-        before, made = unrolling.stamp(self), self.operated(f, function, *args)
-        unrolling.note_operation(self, f, made, before)
+        before, known = unrolling.stamp(self), pinning.constants(self)
+        made = self.operated(f, function, *args)
+        if TracedInt in map(type, args):
+            unrolling.note_operation(self, f, made, before)
+        pinning.note_operation(self, f, args, made, known)
         return made
 
     def operated(self, f: Frame, function: Any, *args: Any) -> Any:

@@ -8,7 +8,7 @@ itself are left to CPython then.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import BuiltinFunctionType, CodeType
+from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -43,6 +43,7 @@ class Loops:
         self.units: WeakKeyDictionary[CodeType, set[int]] = WeakKeyDictionary()
         self.unrolled: WeakKeyDictionary[CodeType, bool] = WeakKeyDictionary()  # where a break was no help
         self.worked: WeakSet[CodeType] = WeakSet()  # frames with a loop whose rounds work on tensors
+        self.numbers: set[tuple[CodeType, int]] = set()  # calls that are compiled for one number only, see pinning.py
         self.large: set[tuple[int, int]] = set()  # loops that are unrolled stretch by stretch: address of code, unit
 
     def add(self, places: Places) -> None:
@@ -130,7 +131,11 @@ def left_to_python(host: Any, f: Frame) -> Unsupported | None:
         places = host.counted.get(id(value), frozenset())
         if host.loops.may_add(places):
             raise Again(None, breaks=places)
-    refused: Unsupported = host.refuse("varying-loop", function=f.code.co_qualname)
+    refused: Unsupported
+    if here(f).isdisjoint(host.loops.numbers):
+        refused = host.refuse("varying-loop", function=f.code.co_qualname)
+    else:
+        refused = host.refuse("varying-number", function=f.code.co_qualname)
     return refused
 
 
@@ -173,6 +178,9 @@ def note(host: Any, f: Frame, function: Any, args: list[Any], made: Any, before:
         places = frozenset().union(*(places_of(host, f, arg) for arg in args))
         if any(type(arg) is TracedTensor and arg._meta.size and type(arg._meta.size[0]) is TracedInt for arg in args):
             places |= here(f)
+    elif type(function) is FunctionType:  # a comprehension: what it makes has as many items
+        is_list = function.__name__ == "<listcomp>" and type(made) is list
+        places = host.counted.get(id(args[0]), frozenset()) if is_list else frozenset()
     elif function is len and args and id(args[0]) in host.counted:
         host.lengths[f.path, made] = host.counted[id(args[0])] | here(f)
         return
@@ -201,7 +209,9 @@ def check_guesses(host: Any, before: Any) -> None:
 
 def is_told(function: Any, args: list[Any]) -> bool:
     """Whether an operation is given the number of items to make, or their sizes."""
-    return getattr(function, "__name__", "") in TOLD or any(type(arg) in (list, tuple) for arg in args)
+    if any(type(arg) in (list, tuple) for arg in args):
+        return True
+    return getattr(function, "__name__", "") in TOLD and TracedInt not in map(type, args)
 
 
 def note_iterator(host: Any, f: Frame, value: Any, made: Any, before: Any) -> None:

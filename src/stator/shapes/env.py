@@ -62,6 +62,11 @@ def env_class() -> Any:
         quotient = a / b if b.is_Integer or a.has(sympy.core.function.Application) else b / a
         return bool(quotient != 1 and quotient.as_numer_denom()[1] == 1)
 
+    def _asks_for_several(expr: Any) -> bool:
+        """Whether a number is compared with 1 or 2, to know whether there is more than one element."""
+        limit = {"<": 2, ">=": 2, ">": 1, "<=": 1}.get(expr.rel_op)
+        return limit is not None and expr.args[1] == limit
+
     def _unless_empty(expr: Any) -> Any:
         """A question about strides without regard to empty dimensions, which count as one: those are arbitrary, too."""
         extents = [extent for extent in expr.atoms(Max) if len(extent.args) == 2 and 1 in extent.args]
@@ -103,7 +108,7 @@ def env_class() -> Any:
                 if known is not None:
                     return known
             hinted = expr.is_Relational and sym_node.has_hint()
-            if hinted and (calculated or may_be_one) and self._is_arbitrary(expr, calculated):
+            if hinted and (calculated or may_be_one or self._counts(expr)) and self._is_arbitrary(expr, calculated):
                 return bool(sym_node.hint)
             if fallback_value is not None and self._is_general(sym_node, fallback_value):
                 return bool(fallback_value)
@@ -126,7 +131,8 @@ def env_class() -> Any:
             parts = expr.args if isinstance(expr, (sympy.And, sympy.Or)) else (expr,)
             ones = self.symbols.ones
             if self.exact or not all(
-                part.is_Relational and (_is_calculated(part) or ones.are_among(part)) for part in parts
+                part.is_Relational and (_is_calculated(part) or ones.are_among(part) or self._counts(part))
+                for part in parts
             ):
                 return False
             agrees = sym_node.has_hint() and bool(sym_node.hint) == answer
@@ -135,6 +141,10 @@ def env_class() -> Any:
             if all(part.rel_op in ("==", "!=") and _asks_for_one(*part.args) for part in parts):
                 return self._maybe_evaluate_static(expr) is None
             return agrees and self.origin() is None
+
+        def _counts(self, expr: Any) -> bool:
+            """Whether it is about ints of the program, where these are only used as sizes."""
+            return (self.laying_out or self.captured) and self.symbols.has_ints(expr.free_symbols)
 
         def _is_arbitrary(self, expr: Any, calculated: bool) -> bool:
             """Whether numbers that differ in this call are compared, and that they may be equal does not matter.
@@ -146,7 +156,7 @@ def env_class() -> Any:
             if self.captured:
                 arbitrary = equality and (calculated or _asks_for_one(*expr.args))
             else:
-                arbitrary = self.laying_out and _asks_for_one(*expr.args)
+                arbitrary = self.laying_out and (_asks_for_one(*expr.args) or _asks_for_several(expr))
             if not arbitrary or self._maybe_evaluate_static(expr) is not None:
                 return False
             left, right = (side.xreplace(self.backed_var_to_val) for side in expr.args)
@@ -199,6 +209,11 @@ def env_class() -> Any:
                 self.var_to_hint_override[stand_in] = self.var_to_hint_override[symbol]
             self.rename(symbol, stand_in)
             return stand_in
+
+        def _set_replacement(self, a: Any, tgt: Any, msg: str) -> None:
+            """A number that is calculated of another one is not put in its place: it would be calculated of itself."""
+            if not self.symbols.is_calculated_of(tgt, a):
+                super()._set_replacement(a, tgt, msg)
 
         def rename(self, symbol: Any, value: Any) -> None:
             """A symbol is this value from now on, whatever is known of the bounds of both."""

@@ -34,6 +34,7 @@ class Guesses:
         self.counts: set[int] = set()  # sizes of tensors of ints and bools among the arguments
         self.shapes: dict[Path, set[tuple[int, ...]]] = {}  # all that such a tensor was seen to have
         self.filled: set[Path] = set()  # where there was nothing before
+        self.made: set[Path] = set()  # what calls give that have another number each time
         self.modular = False  # weights belong to modules, so that arguments are none
         self.owners: set[Path] = set()  # of floats that changed
         self.lists: set[Path] = set()  # of such owners
@@ -113,7 +114,7 @@ class Guesses:
 
     def dims(self, path: Path, tensor: torch.Tensor) -> frozenset[int]:
         """The dimensions of a tensor that may vary: all, or those that go with one of another tensor."""
-        if not self.sizes:  # numbers alone do not count: code for fixed sizes is faster
+        if not self.sizes and path not in self.made:  # numbers alone do not count: code for fixed sizes is faster
             return NONE
         if belongs_to_module(path, tensor) and path not in self.filled:
             return NONE
@@ -141,7 +142,7 @@ class Guesses:
         return (self.modular or dim == 0) and (dim, size) in self.places
 
     def _may_vary(self, path: Path, tensor: torch.Tensor, given: bool) -> bool:
-        if any((path, "size", dim) in self.learned for dim in range(tensor.dim())):
+        if path in self.made or any((path, "size", dim) in self.learned for dim in range(tensor.dim())):
             return True
         if not given:
             return False

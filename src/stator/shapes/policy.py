@@ -37,7 +37,7 @@ class Policy:
             return NOTHING
         marks = _frames.instance_dict(tensor)
         marked = bool(marks) and any(name in marks for name in MARKS)
-        if not marked and not self.learned and not self.dynamic:
+        if not marked and not self.learned and not self.dynamic and not (self.guesses and self.guesses.made):
             return NOTHING
         every = bool(self.dynamic) and not belongs_to_module(path, tensor)
         wanted, fixed = (marked_dims(marks) if marked else NOTHING), (marks or {}).get("_dynamo_static_indices", ())

@@ -227,6 +227,25 @@ class Symbols:
         """A symbolic int."""
         return self.traced(self.unknowns.of(self._unspecified(Operand(path, INT), value)))
 
+    def is_calculated_of(self, expr: Any, symbol: Any) -> bool:
+        """Whether the entry function needs a symbol to calculate the symbols of an expression."""
+        pending: list[Any] = [self.calculated[part] for part in expr.free_symbols if part in self.calculated]
+        seen: set[Any] = set()
+        while pending:
+            number = pending.pop()
+            pending.extend(arg for arg in number.args if type(arg) is type(number))
+            ints = [self.unknowns.settled(arg.number) for arg in number.args if type(arg) is TracedInt]
+            found = set().union(*(self.unknowns.symbols_of(part) for part in ints if type(part) is not int)) - seen
+            if symbol in found:
+                return True
+            seen |= found
+            pending.extend(self.calculated[part] for part in found if part in self.calculated)
+        return False
+
+    def has_ints(self, symbols: Iterable[Any]) -> bool:
+        """Whether one of these is an int of the program."""
+        return any(symbol in self.sources and self.sources[symbol].kind == INT for symbol in symbols)
+
     def rounded(self, operand: Operand, number: Any) -> Any:
         """A symbolic int that is calculated of floats, the same one each time."""
         symbol = next((symbol for symbol, known in self.sources.items() if known == operand), None)

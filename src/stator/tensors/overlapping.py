@@ -7,16 +7,18 @@ where tensors lie, they are taken to lie apart: eager would refuse most of what 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import EllipsisType
 from typing import Any
 
 import torch
 
 from stator.shapes.scalar import TracedInt
+from stator.shapes.scalar import from_data as is_from_data
 from stator.shapes.symbols import number_of
 from stator.tensors.meta import Meta
 from stator.tensors.plan import Plan
+from stator.tensors.rules.table import hint
 from stator.tensors.traced import TracedTensor
 
 Geometry = tuple[tuple[int, ...], tuple[int, ...], int]  # sizes, strides and offset, as they are in this call
@@ -47,6 +49,7 @@ def clashes(func: Any, args: Sequence[Any], plan: Plan, tensors: Sequence[Traced
             if _touch(place, _geometry(other._meta)):
                 return True
             _settle(written._meta, other._meta)
+            _settle_bounds(func, args)
     return False
 
 
@@ -91,6 +94,21 @@ def _settle(one: Meta, other: Meta) -> None:
             operator.index(size)
 
 
+def _settle_bounds(func: Any, args: Sequence[Any]) -> None:
+    """The same for where the slices begin and end that are written to."""
+    if not _is_whole(func, args):
+        for bound in _bounds(args[1] if type(args[1]) is tuple else (args[1],)):
+            bound.decay()
+
+
+def _bounds(index: Sequence[Any]) -> Iterator[TracedInt]:
+    """Where slices begin and end that do so at a number that varies."""
+    for part in index:
+        for bound in (part.start, part.stop, part.step) if type(part) is slice else ():
+            if type(bound) is TracedInt:
+                yield bound
+
+
 def _shared(one: Meta, other: Meta, steps: list[tuple[int, ...]], apart: int) -> Any:
     """The symbolic size that two views have in one dimension, with steps longer than all that they differ in."""
     if steps[0] != steps[1]:
@@ -119,10 +137,10 @@ def _region(func: Any, args: Sequence[Any], meta: Meta) -> Geometry | None:
     if _is_whole(func, args):
         return place
     index = args[1] if type(args[1]) is tuple else (args[1],)
-    if not all(type(one) in _INDICES for one in index):
+    if not all(type(one) in _INDICES for one in index) or any(map(is_from_data, _bounds(index))):
         return None
     whole = torch.empty(0, device="meta").as_strided(*place)
-    part = whole[index]
+    part = whole[hint(index)]
     return tuple(part.shape), part.stride(), part.storage_offset()
 
 

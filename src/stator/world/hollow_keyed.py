@@ -51,10 +51,14 @@ class Keyed(Hollow):
 
     def asked(self, key: Any) -> Any:
         """The same; CPython looks up numbers and texts that vary among data, as there is another one each time."""
-        if is_varying(self.world, key) and self.world.may_leave(self.samples()):
+        self.leave(key)
+        return self.plain(key)
+
+    def leave(self, *keys: Any) -> None:
+        """The break, if one of these keys varies and there is data under them."""
+        if any(is_varying(self.world, key) for key in keys) and self.world.may_leave(self.samples()):
             name = f"{self.path.describe(self.world.guards.names)}[…]"
             raise self.world.refuse("varying-key", container=name)
-        return self.plain(key)
 
     def samples(self) -> Iterable[Any]:
         """Some of the values that lie under keys."""
@@ -87,6 +91,7 @@ class Keyed(Hollow):
         return DECLINED if self.now else self.is_some(len(self.obj))
 
     def length(self) -> Any:
+        self.leave(*(key for _, (key, *_) in self.unseen))
         self.plain(None)
         return self.count() + sum((value is not ABSENT) - self.had(key) for key, value in self.now.items())
 

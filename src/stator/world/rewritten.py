@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
 from types import CellType
 from typing import TYPE_CHECKING, Any
@@ -47,13 +48,15 @@ def items(record: Record) -> Iterable[Change]:
     path, before, inner = record.path, record.before, record.inner
     if type(inner) in SUSPENDED:
         return numbers_of(record)
-    if isinstance(record.hollow, Keyed) and type(record.obj) is dict:
+    if isinstance(record.hollow, Keyed) and type(record.obj) in DICTS:
         return [(path.entry(key), dict.get(record.obj, key), now) for key, now in record.hollow.now.items()]
     if type(inner) is list and type(before) is list and len(before) == len(inner):
         return [(path.item(i), old, now) for i, (old, now) in enumerate(zip(before, inner, strict=True))]
-    if type(inner) is dict and type(before) is list:
-        return [(path.entry(key), old, inner[key]) for key, old in before if type(key) in NAMES and key in inner]
+    if type(inner) in DICTS and type(before) is list:
+        rows = ((key, old, dict.get(inner, key, UNBOUND)) for key, old in before if type(key) in NAMES)
+        return [(path.entry(key), old, now) for key, old, now in rows if now is not UNBOUND]
     return ()
 
 
 NAMES = frozenset({str, int})
+DICTS = frozenset({dict, defaultdict, OrderedDict, Counter})

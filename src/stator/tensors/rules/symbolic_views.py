@@ -180,6 +180,9 @@ def unfold(base: Shape, dimension: int, size: Any, step: Any) -> Shape:
     return Shape((*made.size, size), (*made.stride, base.stride[at]))
 
 
+NEAR = 4
+
+
 def sliced(base: Shape, at: int, part: slice) -> Shape:
     """What a slice of one dimension is: bounds beyond the ends are the ends."""
     whole = base.size[at]
@@ -211,13 +214,19 @@ def within(bound: Number, whole: Number) -> Number:
 def is_chosen(bound: Number, whole: Number) -> bool:
     """Whether a bound of a slice is a number of the program that may as well lie outside: a window, a number of best
     ones. Sizes of other tensors are likely to lie inside, and simpler then."""
-    if type(bound) is not TracedInt or type(whole) is not TracedInt:
+    if type(bound) is not TracedInt or (type(whole) is not TracedInt and not is_near(bound, whole)):
         return False
     symbols, size = bound.symbols, abs(bound)
     sources = [symbols.sources.get(symbol) for symbol in symbols.unknowns.symbols_of(bound.number)]
     if any(source is None or source.kind != INT for source in sources):
         return False
     return symbols.settled(operator.le, size, whole) is None
+
+
+def is_near(bound: TracedInt, whole: int) -> bool:
+    """Whether a bound, which is a number as it is, comes close to the end of a dimension; most tables have plenty."""
+    known = bound.symbols.unknowns.hint(bound.number)
+    return known is not None and NEAR * abs(known) >= whole and set(bound.number.terms.values()) <= {1, -1}
 
 
 def getitem(base: Shape, index: Any) -> Shape:

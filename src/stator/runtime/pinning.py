@@ -1,0 +1,125 @@
+"""Calls for which a number that varies is a constant (`x.chunk(n)`): CPython makes them, so that there is one graph.
+
+With the number as a constant there would be a compilation for each. What the call gives is data, and a symbol again
+where it is a size, so what comes before and after is compiled once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from typing import Any
+
+from stator.code.decode import units
+from stator.errors import Again
+from stator.frame import Frame
+from stator.guards.path import ATTR, GETATTR, Path
+from stator.runtime.unrolling import COUNTED, here, may_break
+from stator.shapes.floats import TracedFloat
+from stator.shapes.scalar import TracedInt
+from stator.tensors.traced import TracedTensor
+
+CHOOSING = (-1, 0, 1)  # ints that choose rather than count: a dimension, a flag
+NONE: Set[Any] = frozenset()
+
+
+def constants(host: Any) -> Set[Any]:
+    """Numbers and sizes from outside that are constants by now, though they were to be symbols."""
+    found: Set[Any] = NONE if host.symbols is None else host.symbols.settled_sources()
+    return found | host.floats.constants if host.floats.constants else found
+
+
+def note(host: Any, f: Frame, given: list[Any], made: Any, before: Set[Any]) -> None:
+    """A call was made: if it needed a number that varies, the next capture leaves it to CPython.
+
+    A loop over what it gives may have its rounds compiled instead, so that is waited for.
+    """
+    if type(made) in COUNTED:
+        told = id(made) in host.counted and is_made_of_tensors(made) and not is_unpacked(f)
+        if told and not chooses(host, given, before):
+            host.told_apart[id(made)] = made, host.counted[id(made)]
+        return
+    for arg in given:
+        if type(arg) is list and id(arg) in host.counted and is_made_of_tensors(made):
+            leave(host, host.counted[id(arg)] | here(f))
+    if is_made_of_tensors(made) and needed(host, given, before):
+        leave(host, here(f))
+
+
+def needed(host: Any, given: list[Any], before: Set[Any]) -> bool:
+    """Whether one of these numbers varies and has become a constant since."""
+    found = constants(host) - before
+    return bool(found) and any(
+        varies(host, lesson) for number in symbolic(given) for lesson in sources(host, number) if lesson in found
+    )
+
+
+def chooses(host: Any, given: list[Any], before: Set[Any]) -> bool:
+    """Whether numbers have become constants, but none that counts."""
+    return bool(constants(host) - before) and not needed(host, given, before)
+
+
+def note_operation(host: Any, f: Frame, args: tuple[Any, ...], made: Any, before: Set[Any]) -> None:
+    """An operator was used: a list is as long as another one, or a number has chosen a text."""
+    if type(made) is list:
+        places = frozenset().union(*(host.counted.get(id(arg), ()) for arg in args))
+        if places and id(made) not in host.counted:
+            host.counted[id(made)] = places | here(f)
+    elif type(made) is str and type(args[0]) in (list, tuple) and needed(host, [args[1]], before):
+        leave(host, here(f))
+
+
+def is_made_of_tensors(made: Any) -> bool:
+    """A tensor, or some of them."""
+    if isinstance(made, (tuple, list)):
+        return all(type(item) is TracedTensor for item in made)
+    return type(made) is TracedTensor
+
+
+def is_unpacked(f: Frame) -> bool:
+    """Whether the program says how many there are (`a, b = x.split(n)`)."""
+    rows = units(f.code)
+    return rows[rows[f.lasti][2]][0] == "UNPACK_SEQUENCE"
+
+
+def leave(host: Any, places: Any) -> None:
+    """Captures again, with breaks at these calls."""
+    if may_break(host) and host.loops.may_add(places):
+        host.loops.numbers.update(places)
+        raise Again(None, breaks=places)
+
+
+def check(host: Any) -> None:
+    """The capture is over: what has as many parts as a number says, and was not taken apart by a loop."""
+    for _, places in host.told_apart.values():
+        leave(host, places)
+
+
+def symbolic(given: list[Any]) -> Iterator[Any]:
+    """The numbers that vary among arguments."""
+    for arg in given:
+        if type(arg) in (list, tuple):
+            yield from symbolic(arg)
+        elif type(arg) is TracedInt or type(arg) is TracedFloat:
+            yield arg
+
+
+def sources(host: Any, number: Any) -> Iterator[Any]:
+    """Where a number comes from."""
+    if type(number) is TracedFloat:
+        yield from constants(host)
+    elif host.symbols is not None and type(number.number) is not int:
+        known = host.symbols.sources
+        for symbol in host.symbols.unknowns.symbols_of(number.number):
+            if symbol in known:
+                yield from known[symbol].lessons()
+
+
+def varies(host: Any, lesson: Any) -> bool:
+    """Whether a number was seen to change that counts, and is not one that each object has of its own."""
+    path: Path = lesson[0]
+    if lesson not in host.varying or lesson in host.policy.guessed:
+        return False
+    if not host.is_outermost and any(step.accessor in (ATTR, GETATTR) for step in path.chain()):
+        return False
+    number = host.symbolic_numbers.get(path)
+    return type(number) is not TracedInt or host.symbols.unknowns.hint(number.number) not in CHOOSING

@@ -1,0 +1,130 @@
+"""Calls that torch makes for one number only, with another one each time: two compilations, and CPython makes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import stator
+from stator.report import events
+from tests.harness import check
+
+NUMBERS = (3, 5, 2, 7, 1, 4, 6, 9, 8, 10)
+NAMES = tuple("abcdefghijk")
+
+
+def parts(x: Any, n: int) -> Any:
+    return (x * 2).chunk(n)
+
+
+def stacked(x: Any, n: int) -> Any:
+    return torch.cat([part.cumsum(0) for part in x.chunk(n)])
+
+
+def pieces(x: Any, n: int) -> Any:
+    return x.split(n), x + 1
+
+
+def bins(x: Any, n: int) -> Any:
+    return torch.histc(x.sin(), bins=n, min=-1, max=1).cumsum(0)
+
+
+def named_result(x: Any, n: int) -> Any:
+    return torch.histogram(x[:, 0].contiguous(), n, range=(-1.0, 1.0)).hist * 2
+
+
+def scaled(x: Any, n: int) -> Any:
+    return F.interpolate(x[None], scale_factor=n * 0.5)[0] + 1
+
+
+def powers(x: Any, n: int) -> Any:
+    return torch.vander(x[:, 0], N=n) * 2, torch.matrix_power(x[:4, :4], n)
+
+
+def triangle(x: Any, n: int) -> Any:
+    i, j = torch.tril_indices(n, n)
+    return x[i, 0] + x[j, 1]
+
+
+def filled(x: Any, n: int) -> Any:
+    weights = torch.tensor([1.0] * n + [0.5])
+    return (weights[:, None] * x[0]).sum(0)
+
+
+def text(x: Any, n: int) -> Any:
+    return x * 2, NAMES[n]
+
+
+PROGRAMS = [parts, stacked, pieces, bins, named_result, scaled, powers, triangle, filled, text]
+
+
+def most_compilations() -> int:
+    """Of one place: where a capture begins is known by what it is called with."""
+    return max(len(cache.entries) for session in stator.runtime.session.SESSIONS for cache in caches(session))
+
+
+def caches(session: Any) -> list[Any]:
+    return [session, *session.continuations]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_two_compilations(program: Any) -> None:
+    calls = [(torch.randn(12, 4), n) for n in NUMBERS]
+    report = check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None, tolerance=1e-5)
+    assert report.gained("frames_captured", first=6) == 0, report.counts
+    assert report.gained("frames_skipped") == 0
+    assert most_compilations() == 2
+
+
+@pytest.mark.parametrize("program", [parts, bins])
+def test_with_a_backend_that_traces(program: Any) -> None:
+    calls = [(torch.randn(12, 4, requires_grad=program is parts), n) for n in NUMBERS]
+    options: Any = {"fullgraph": False, "expect_recompiles": None, "expect_breaks": None, "backend": "aot_eager"}
+    check(program, vary=calls, backward=program is parts, **options)
+
+
+def test_a_full_graph_is_compiled_for_each_number() -> None:
+    calls = [(torch.ones(12, 4), n) for n in (2, 3, 4)]
+    check(parts, vary=calls, expect_recompiles=2)
+
+
+def test_a_number_of_parts_that_the_program_knows() -> None:
+    def program(x: Any, n: int) -> Any:
+        first, second = x[: 2 * n].split(n)
+        return first + second
+
+    calls = [(torch.randn(20, 2), n) for n in NUMBERS]
+    report = check(program, vary=calls, fullgraph=False, expect_recompiles=None)
+    assert report.gained("frames_captured") <= 2, report.counts
+
+
+class Pool(nn.Module):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, x: Any) -> Any:
+        return F.lp_pool1d(x, 2, self.size) + 1
+
+
+def test_modules_have_numbers_of_their_own() -> None:
+    layers = [Pool(size) for size in (2, 3, 4)]
+
+    @torch._dynamo.disable
+    def run(x: Any) -> Any:
+        return [layer(x) for layer in layers]
+
+    check(run, torch.ones(1, 2, 12), fullgraph=False, expect_recompiles=None, expect_breaks=None)
+    assert "varying-number" not in {event.break_id for event in events.events("break")}
+
+
+def test_numbers_that_choose_are_constants() -> None:
+    def program(x: Any, dim: int) -> Any:
+        return x.cumsum(0).unbind(dim)
+
+    calls = [(torch.ones(3, 3), dim) for dim in (0, 1, -1)]
+    check(program, vary=calls, fullgraph=False, expect_recompiles=2)
