@@ -138,3 +138,11 @@ def with_constants(x):
 
 def test_operators_of_sizes_and_numpy_constants():
     compilations(lambda: with_constants, [(torch.ones(n),) for n in (8, 9, 12, 13, 18, 21)])
+
+
+def test_ints_that_numpy_has_no_room_for():
+    def program(x):
+        return x + 1, (np.int64(3) + x.size(0)) * 2**63
+
+    check(program, vary=[(torch.ones(n),) for n in (8, 9, 12)], fullgraph=False, expect_recompiles=None,
+          expect_graphs=None, expect_breaks=None)  # fmt: skip

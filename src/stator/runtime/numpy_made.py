@@ -85,7 +85,7 @@ def combined(world: Any, function: Any, left: Any, right: Any) -> Any:
     kinds = set(map(kind_of, parts))
     numbers = [READ_AS.get(type(part), as_it_is)(part) for part in parts]
     function = IN_PLACE.get(function, function)
-    if None in kinds or any(map(depends_on_data, numbers)):
+    if None in kinds or any(map(depends_on_data, numbers)) or not all(map(has_room, numbers)):
         return DECLINED
     if function in COMPARED:
         return np.bool_(bool(function(*numbers))) if kinds == {int} else DECLINED
@@ -93,6 +93,11 @@ def combined(world: Any, function: Any, left: Any, right: Any) -> Any:
     if type(made) not in SYMBOLS:
         return DECLINED
     return register(world, made, np.float64 if type(made) is TracedFloat else np.int64)
+
+
+def has_room(number: Any) -> bool:
+    """Whether numpy holds an int of Python."""
+    return type(number) is not int or -(2**63) <= number < 2**63
 
 
 def as_it_is(part: Any) -> Any:
