@@ -142,7 +142,7 @@ def test_operators_of_sizes_and_numpy_constants():
 
 def test_ints_that_numpy_has_no_room_for():
     def program(x):
-        return x + 1, (np.int64(3) + x.size(0)) * 2**63
+        return x + 1, (np.int64(3) + x.size(0)) - 2**63
 
     check(program, vary=[(torch.ones(n),) for n in (8, 9, 12)], fullgraph=False, expect_recompiles=None,
           expect_graphs=None, expect_breaks=None)  # fmt: skip
