@@ -206,3 +206,14 @@ def test_a_scan_of_varying_length_is_left_to_cpython():
     calls = [(torch.arange(n).double(),) for n in (2, 3, 5, 6, 9, 13)]
     report = check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=1)
     assert report.gained("frames_captured") <= 4
+
+
+def test_a_scan_whose_length_nobody_has_seen_change_is_no_break():
+    """Both sizes of ids are guessed to vary once one does; the scan needs its length."""
+    table = torch.randn(50, 4)
+
+    def program(ids):
+        return associative_scan(lambda a, b: a + b, table[ids], 1, combine_mode="generic") + 1
+
+    calls = [(torch.arange(16 * n).reshape(n, 16) % 50,) for n in (2, 3, 5, 4)]
+    check(program, vary=calls, expect_recompiles=1, expect_graphs=2)

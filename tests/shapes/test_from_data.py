@@ -293,3 +293,21 @@ def test_long_products_and_remainders_are_numbers_of_their_own():
 
     calls = [(torch.arange(40) % 2,), (torch.arange(40) % 3 - 2,), (torch.arange(40) + 9,)]
     check(program, vary=calls, expect_breaks=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.uint8, torch.float16, torch.bfloat16], ids=str)
+def test_sizes_in_tensors_of_few_bits(dtype):
+    def program(x):
+        n = x.size(0)
+        return torch.tensor(n // 2, dtype=dtype), torch.tensor([n, 3], dtype=dtype), x.new_tensor(n, dtype=dtype)
+
+    check(program, vary=[(torch.zeros(n),) for n in (4, 6, 9, 250)], expect_graphs=2, expect_recompiles=1)
+
+
+def test_sizes_too_large_for_their_tensor():
+    def program(x):
+        return torch.tensor(x.size(0), dtype=torch.uint8) + 1
+
+    sizes = (4, 6, 300, 255, 256, 9)
+    check(program, vary=[(torch.zeros(n),) for n in sizes], fullgraph=False, expect_recompiles=None, expect_graphs=None,
+          expect_breaks=None)  # fmt: skip

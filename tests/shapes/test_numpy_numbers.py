@@ -112,3 +112,37 @@ def test_rounded_functions_end_where_they_were_not_tried():
         return x[: int(np.ceil(np.log(x.shape[0])))]
 
     check(program, vary=[(torch.arange(n),) for n in (12, 15, 1024, 1, 1025, 2000)], expect_recompiles=None)
+
+
+def rounded_up(x):
+    multiple = np.lcm(2, 4)
+    if x.size(0) % multiple != 0 and x.size(0) > np.int64(2):
+        x = torch.cat([x, x.new_zeros(multiple - x.size(0) % multiple)])
+    return x * (x.size(0) // multiple)
+
+
+def test_sizes_next_to_numpy_ints():
+    assert compilations(lambda: rounded_up, [(torch.ones(n),) for n in (9, 10, 13, 14, 17)])[0] == 2
+
+
+def with_constants(x):
+    n, four = x.size(0), np.int64(4)
+    odd = n % four
+    if odd:
+        x = x[:-1]
+    odd += 5
+    odd //= 2
+    facts = n // four > 3, four <= n, odd == 4, np.float64(2.5) > n, n % np.int64(-3), np.int64(-7) // n
+    return x * odd, facts, n - np.float64(2.5), n / four, n // np.float64(3), n // np.int32(3), n % np.int64(n)
+
+
+def test_operators_of_sizes_and_numpy_constants():
+    compilations(lambda: with_constants, [(torch.ones(n),) for n in (8, 9, 12, 13, 18, 21)])
+
+
+def test_ints_that_numpy_has_no_room_for():
+    def program(x):
+        return x + 1, (np.int64(3) + x.size(0)) - 2**63
+
+    check(program, vary=[(torch.ones(n),) for n in (8, 9, 12)], fullgraph=False, expect_recompiles=None,
+          expect_graphs=None, expect_breaks=None)  # fmt: skip

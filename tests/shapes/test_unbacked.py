@@ -8,6 +8,7 @@ import math
 import pytest
 import sympy
 import torch
+import torch.nn.functional as F
 
 import stator
 from stator.shapes.symbols import Symbols
@@ -265,6 +266,14 @@ def test_tensors_where_numbers_are_taken():
         return made, x.narrow(0, t, 2), torch.narrow(x, 0, t, 1)
 
     check(program, vary=[(FIVE, tensor(n)) for n in (2, 3, 0)], backend="eager", fullgraph=True, expect_graphs=1)
+
+
+def test_tensors_as_numbers_of_classes_and_steps():
+    def program(x, t):
+        held = torch.reshape(input=t, shape=(1,)), F.one_hot(input=t, num_classes=5)
+        return held, F.one_hot(t, t + 1), F.one_hot(x.abs().long(), num_classes=t + 5), torch.linspace(0, 1, t), t * 2
+
+    check(program, vary=[(FIVE, tensor(n)) for n in (2, 3, 1)], backend="eager", fullgraph=True, expect_graphs=1)
 
 
 def test_what_was_assumed_is_wrong_after_a_write():

@@ -9,7 +9,7 @@ from typing import Any
 
 from stator import _frames
 from stator.code.decode import CodeInfo, Handler, Op, units
-from stator.code.operators import BINARY
+from stator.code.operators import BINARY, COMPARE
 from stator.eval.careful import MOVING, places_of
 from stator.eval.opcodes import OPCODES
 from stator.eval.ops_operate import truth
@@ -196,6 +196,17 @@ def binary_op(f: Frame, arg: int) -> Any:
     if hollow is None or hollow.add_in_place(f, right) is DECLINED:
         return DECLINED
     f.stack.pop()
+    return None
+
+
+@careful("COMPARE_OP")
+def compare_op(f: Frame, arg: str) -> Any:
+    left, right = f.stack[-2:]
+    number = f.world.hollow.get(id(left)) or f.world.hollow.get(id(right))
+    made = DECLINED if number is None else number.operate(f, COMPARE[arg], left, right)
+    if made is DECLINED:
+        return DECLINED
+    f.stack[-2:] = [made]
     return None
 
 

@@ -178,6 +178,9 @@ def operate(host: Any, f: Frame, function: Any, args: tuple[Any, ...]) -> Any:
         return run(host, f, function, args, {})
     if traced_arrays.holds(list(args)):
         return traced_arrays.operate(host, f, function, args)
+    made = numpy_made.combined(host, function, *args) if len(args) == 2 else DECLINED
+    if made is not DECLINED:
+        return made
     args = tuple(arg.decay() if type(arg) in SYMBOLIC else arg for arg in args)  # numpy would make plain ones of both
     result = run_native(function, *args)
     if result is FAILED:

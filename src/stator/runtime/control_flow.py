@@ -48,7 +48,12 @@ def halves(host: Any, args: list[Any], kwargs: dict[str, Any] | None) -> bool:
     """Whether a scan goes on with half of the elements until one is left, and their number varies."""
     given = dict(zip(("combine_fn", "xs", "dim"), args, strict=False)) | (kwargs or {})
     dim, sizes = given.get("dim"), [x._meta.size for x in tensors_of(flatten(host, given.get("xs"), "xs")[0])]
-    return type(dim) is int and any(-len(size) <= dim < len(size) and type(size[dim]) is TracedInt for size in sizes)
+    if type(dim) is not int:
+        return False
+    numbers = [size[dim] for size in sizes if -len(size) <= dim < len(size) and type(size[dim]) is TracedInt]
+    if numbers:
+        unrolling.drop_guesses(host, set().union(*(number.expr.free_symbols for number in numbers)))
+    return bool(numbers)
 
 
 class Values:

@@ -14,7 +14,7 @@ from typing import Any
 
 from stator.eval.settling import SERVED
 from stator.frame import Frame
-from stator.runtime.numpy_numbers import NumpyNumber, np
+from stator.runtime.numpy_numbers import READ, NumpyNumber, np
 from stator.runtime.symbolic_host import ROW_KINDS, ROWS, Caller
 from stator.shapes import stairs
 from stator.shapes.floats import TracedFloat, calculated, depends_on_data, whole
@@ -22,14 +22,18 @@ from stator.shapes.scalar import TracedInt
 from stator.world.hollow import DECLINED
 
 SYMBOLS = (TracedInt, TracedFloat)
-PLAIN = (int, float)
 DTYPES: dict[Any, type] = {int: int, "int": int, "int64": int, float: float, "float": float, "float64": float}
 IN_PLACE = {
     operator.iadd: operator.add,
     operator.isub: operator.sub,
     operator.imul: operator.mul,
     operator.itruediv: operator.truediv,
+    operator.ifloordiv: operator.floordiv,
+    operator.imod: operator.mod,
 }
+COMPARED = frozenset({operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge})
+KINDS: dict[Any, type] = {int: int, TracedInt: int, float: float, TracedFloat: float}
+READ_AS: dict[type, Any] = {}  # by kind of operand: the number that it is
 
 
 class MadeNumber(NumpyNumber):
@@ -66,39 +70,51 @@ class MadeNumber(NumpyNumber):
         )
 
     def operate(self, f: Frame, function: Any, left: Any, right: Any) -> Any:
-        hollow = self.world.hollow
-        parts = [hollow.get(id(part), part) for part in (left, right)]
-        if any(type(part) is not MadeNumber and type(part) not in (*PLAIN, *SYMBOLS) for part in parts):
-            return DECLINED
-        kinds = {kind_of(part) for part in parts}
-        numbers = [part.traced if type(part) is MadeNumber else part for part in parts]
-        if (
-            not kinds <= {int, float}
-            or any(map(depends_on_data, numbers))
-            or not may(IN_PLACE.get(function, function), numbers[1])
-        ):
-            return DECLINED
-        made = IN_PLACE.get(function, function)(*numbers)
-        if type(made) not in SYMBOLS:
-            return DECLINED
-        return register(self.world, made, np.float64 if type(made) is TracedFloat else np.int64)
+        return combined(self.world, function, left, right)
+
+    def truth(self) -> Any:
+        return bool(self.traced != 0) if kind_of(self) is int else DECLINED
 
     def fill(self) -> None:
         self.traced.decay()
 
 
+def combined(world: Any, function: Any, left: Any, right: Any) -> Any:
+    """What an operator makes of two numbers, one of them a scalar of numpy and one a symbol."""
+    parts = [world.hollow.get(id(part), part) for part in (left, right)]
+    kinds = set(map(kind_of, parts))
+    numbers = [READ_AS.get(type(part), as_it_is)(part) for part in parts]
+    function = IN_PLACE.get(function, function)
+    if None in kinds or any(map(depends_on_data, numbers)) or not all(map(has_room, numbers)):
+        return DECLINED
+    if function in COMPARED:
+        return np.bool_(bool(function(*numbers))) if kinds == {int} else DECLINED
+    made = function(*numbers) if may(function, kinds, numbers[1]) else None
+    if type(made) not in SYMBOLS:
+        return DECLINED
+    return register(world, made, np.float64 if type(made) is TracedFloat else np.int64)
+
+
+def has_room(number: Any) -> bool:
+    """Whether numpy holds an int of Python."""
+    return type(number) is not int or -(2**63) <= number < 2**63
+
+
+def as_it_is(part: Any) -> Any:
+    return part
+
+
 def kind_of(part: Any) -> Any:
-    """int or float, where numpy calculates as Python does."""
-    if type(part) is MadeNumber:
-        return {np.float64: float, np.int64: int}.get(part.kind)
-    return float if type(part) in (float, TracedFloat) else int
+    """int or float, where numpy calculates as Python does; None for all else."""
+    return KINDS.get(part.kind if type(part) is MadeNumber else type(part))
 
 
-def may(function: Any, right: Any) -> bool:
+def may(function: Any, kinds: set[Any], right: Any) -> bool:
     """Whether numpy gives what Python gives: not where it divides by zero."""
     if function in (operator.add, operator.sub, operator.mul):
         return True
-    return function is operator.truediv and bool(right != 0)
+    whole_quotient = function in (operator.floordiv, operator.mod) and kinds == {int}
+    return (whole_quotient or function is operator.truediv) and bool(right != 0)
 
 
 def now(traced: Any) -> Any:
@@ -228,6 +244,8 @@ def serve_made(function: Any) -> Any:
 
 if np is not None:
     DTYPES |= {np.int64: int, np.float64: float}
+    KINDS |= {np.int64: int, np.float64: float}
+    READ_AS |= {np.int64: READ, np.float64: READ, MadeNumber: MadeNumber.number}
     for _name in (*ROUNDINGS, *FUNCTIONS, "sqrt"):
         SERVED[id(getattr(np, _name))] = serve_made(getattr(np, _name))
     for _name, _function in ROUNDINGS.items():

@@ -200,9 +200,13 @@ def check_guesses(host: Any, before: Any) -> None:
     """Starts again with constants if a number of rounds follows from sizes alone that nobody has seen change."""
     if before is None or not host.policy.guessed:
         return
+    drop_guesses(host, set().union(*(guard.expr.free_symbols for guard in host.symbols.env.guards[before[0] :])))
+
+
+def drop_guesses(host: Any, symbols: Iterable[Any]) -> None:
+    """Starts again with constants if these symbols are sizes that nobody has seen change."""
     known = host.symbols.sources
-    found = set().union(*(guard.expr.free_symbols for guard in host.symbols.env.guards[before[0] :]))
-    lessons = frozenset(lesson for symbol in found if symbol in known for lesson in known[symbol].lessons())
+    lessons = frozenset(lesson for symbol in symbols if symbol in known for lesson in known[symbol].lessons())
     if lessons and lessons <= host.policy.guessed:
         raise Again(None, lessons)
 

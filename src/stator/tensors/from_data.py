@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
 _LEAVES = frozenset({int, float, bool, TracedInt, TracedFloat})
 _OPTIONS = frozenset({"dtype", "device"})
 _DTYPES = (torch.int64, torch.float32, torch.float64)
+_NARROW: dict[torch.dtype, tuple[int, int]] = {  # ints of which torch makes the same in `full`, and no error
+    **{dtype: (torch.iinfo(dtype).min, torch.iinfo(dtype).max) for dtype in (torch.int8, torch.int16, torch.int32)},
+    torch.uint8: (0, 255),
+    torch.float16: (-65504, 65504),
+    torch.bfloat16: (-(2**24), 2**24),
+}
 
 
 def leaves_of(data: Any) -> tuple[list[Any], tuple[int, ...]] | None:
@@ -58,13 +65,26 @@ def assembled(recorder: Recorder, data: Any, options: dict[str, Any]) -> Any:
         return NotImplemented
     leaves, shape = found
     dtype = options.get("dtype") or _dtype_of(leaves)
-    if dtype not in _DTYPES:
+    if dtype not in _DTYPES and not all(_fits(leaf, dtype) for leaf in leaves):
         return NotImplemented
     made = [_scalar(recorder, leaf, dtype, options.get("device")) for leaf in leaves]
     if shape == ():
         return made[0]
     stacked = recorder.call(torch.stack, (made,))
     return stacked if len(shape) == 1 else recorder.call(torch.Tensor.reshape, (stacked, shape))
+
+
+def _fits(leaf: Any, dtype: torch.dtype) -> bool:
+    """Whether an int is one that a dtype of few bits holds; guarded."""
+    bounds = _NARROW.get(dtype)
+    if bounds is None or type(leaf) not in (int, TracedInt):
+        return False
+    if type(leaf) is int:
+        return bounds[0] <= leaf <= bounds[1]
+    symbols = leaf.symbols
+    if symbols.is_unbacked(leaf):
+        return False
+    return all(symbols.compare(*asked) for asked in ((operator.ge, leaf, bounds[0]), (operator.le, leaf, bounds[1])))
 
 
 def _dtype_of(leaves: list[Any]) -> torch.dtype:

@@ -73,7 +73,7 @@ def is_switch(tensor: Any, index: Any, value: Any) -> bool:
 def with_numbers(recorder: Recorder, args: Any, kwargs: Any, first: int = 1) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments of a call in which 0-d tensors are numbers, from the n-th argument on and in sequences of sizes."""
     found = tuple(_number(recorder, arg) if i >= first else arg for i, arg in enumerate(args))
-    return found, {name: _number(recorder, arg) for name, arg in kwargs.items()}
+    return found, {name: arg if name in WORKED_ON else _number(recorder, arg) for name, arg in kwargs.items()}
 
 
 def _number(recorder: Recorder, value: Any) -> Any:
@@ -89,10 +89,11 @@ def holds_sizes(func: Any, args: Any, kwargs: Any) -> bool:
         return False
     return any(
         is_index(arg) or (type(arg) in (tuple, list) and any(map(is_index, arg)))
-        for arg in (*args[first:], *kwargs.values())
+        for arg in (*args[first:], *(arg for name, arg in kwargs.items() if name not in WORKED_ON))
     )
 
 
+WORKED_ON = frozenset({"input", "tensor", "self"})  # names of what the sizes are for
 # Functions of sizes: how many arguments come before them.
 SIZED: dict[Any, int] = {
     **{getattr(torch, name): 0 for name in ("zeros", "ones", "empty", "rand", "randn", "arange")},
@@ -103,6 +104,9 @@ SIZED: dict[Any, int] = {
     torch.reshape: 1,
     torch.narrow: 1,
     torch.split: 1,
+    torch.nn.functional.one_hot: 1,
+    torch.linspace: 2,
+    torch.logspace: 2,
 }
 
 

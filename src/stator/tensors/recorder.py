@@ -29,7 +29,8 @@ from stator.tensors import (
     randomness,
     respelling,
 )
-from stator.tensors import data_dependent as data_dependent  # registers its rows
+from stator.tensors import contracting as contracting  # these register their rows
+from stator.tensors import data_dependent as data_dependent
 from stator.tensors import gradients as gradients
 from stator.tensors import normalising as normalising
 from stator.tensors import triangles as triangles
