@@ -128,7 +128,30 @@ static PyObject *watch_classes(PyObject *module, PyObject *on) {
     Py_RETURN_NONE;
 }
 
+/* disown(cls): the bases of a class no longer know it; the class itself goes on until it dies. */
+static PyObject *disown(PyObject *module, PyObject *cls) {
+    if (!PyType_Check(cls)) {
+        PyErr_SetString(PyExc_TypeError, "disown(cls)");
+        return NULL;
+    }
+    PyObject *bases = ((PyTypeObject *)cls)->tp_bases; /* NULL where making the class failed */
+    PyObject *key = PyLong_FromVoidPtr(cls);
+    if (!key) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; bases && i < PyTuple_GET_SIZE(bases); i++) {
+        PyObject *base = PyTuple_GET_ITEM(bases, i);
+        PyObject *known = PyType_Check(base) ? subclasses_of((PyTypeObject *)base) : NULL;
+        if (known && PyDict_GetItemWithError(known, key) && PyDict_DelItem(known, key) < 0) {
+            PyErr_Clear();
+        }
+    }
+    Py_DECREF(key);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"disown", disown, METH_O, "the bases of a class no longer know it"},
     {"watch_classes", watch_classes, METH_O, "route native access to attributes of classes themselves through stator"},
     {NULL},
 };

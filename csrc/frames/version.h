@@ -26,6 +26,10 @@ static inline PyGenObject *frame_generator(_PyInterpreterFrame *f) {
 static inline int frame_started(_PyInterpreterFrame *f) {
     return f->prev_instr >= _PyCode_CODE(f->f_code);
 }
+/* Weak references to the subclasses of a class by address; borrowed, NULL if there never was one. */
+static inline PyObject *subclasses_of(PyTypeObject *cls) {
+    return cls->tp_subclasses && PyDict_CheckExact(cls->tp_subclasses) ? cls->tp_subclasses : NULL;
+}
 /* What the collector tells of its runs while one goes on; borrowed, NULL outside of runs. */
 static inline PyObject *told_of_collection(PyThreadState *ts) {
     return ts->interp->gc.collecting ? ts->interp->gc.callbacks : NULL;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import operator
 import weakref
 from typing import Any
@@ -169,3 +170,25 @@ def test_constants_of_objects(program: Any, make: Any) -> None:
             assert o.last is o.value  # type: ignore[attr-defined]
         else:
             assert found[:-1] == expected[:-1]
+
+
+class Zone(datetime.tzinfo):
+    def utcoffset(self, moment: Any) -> datetime.timedelta:
+        return datetime.timedelta(hours=1)
+
+
+class Moment(datetime.datetime):
+    pass
+
+
+@pytest.mark.parametrize("cls", [datetime.datetime, Moment])
+def test_zones_of_times(cls: Any) -> None:
+    """What C makes of a time from outside has its zone, not a copy of it."""
+
+    def f(x: torch.Tensor, moment: Any) -> Any:
+        later = moment + datetime.timedelta(hours=1)
+        clock = moment.timetz().replace(fold=1)
+        stator.graph_break()
+        return later.tzinfo is moment.tzinfo, clock.tzinfo is moment.tzinfo, later == moment, x + 1
+
+    same_results(f, torch.ones(1), cls(2020, 1, 1, tzinfo=Zone()))

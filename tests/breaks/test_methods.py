@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -261,3 +262,52 @@ def test_attribute_errors_behind_a_break_say_what_was_sought(make):
         check(program, torch.ones(1), Absent(make), fullgraph=False, expect_breaks=None, expect_recompiles=None)
         failing = Failing(Absent(make))
         check(program, torch.ones(1), failing, fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+@stator.disable
+def sought_elsewhere(make):
+    raise make()
+
+
+class Elsewhere(Absent):
+    def __getattr__(self, name):
+        if name != "width":
+            raise AttributeError(name)
+        found = self.look_up()
+        return found
+
+    def look_up(self):
+        return sought_elsewhere(self.make)
+
+
+NAME = "width"
+ASKING = [lambda o: o.width, lambda o: getattr(o, NAME), lambda o: getattr(o, NAME, 3), lambda o: hasattr(o, NAME)]
+
+
+@pytest.mark.parametrize("make", [AttributeError, lambda: AttributeError(name="told"), lambda: ValueError("other")])
+@pytest.mark.parametrize("ask", ASKING)
+def test_an_attribute_error_that_the_broken_instruction_raises(ask, make):
+    """It is no answer where nobody has another one."""
+
+    def program(x, o):
+        try:
+            return x + ask(o)
+        except AttributeError as error:
+            return x + 1, error.name, error.obj is o, str(error), error.__context__
+
+    def handling(x, o):
+        try:
+            raise KeyError(3)
+        except KeyError:
+            try:
+                return x + ask(o)
+            except AttributeError as error:
+                return x + 1, error.name, error.obj is o, repr(error.__context__), sys.exc_info()[0]
+
+    def bare(x, o):
+        y = x + 1
+        ask(o)
+        return y
+
+    for one in (program, handling, bare):
+        check(one, torch.ones(1), Elsewhere(make), fullgraph=False, expect_breaks=None, expect_recompiles=None)

@@ -134,10 +134,13 @@ def mistakes() -> list[str]:
 
 def child(module: str, fd: int, done: list[str], only: str, force: str) -> None:
     """Runs the tests of one module that are not done yet, and writes a line before and after each."""
+    import torch
+
     import stator
     from stator.eval import forced
 
-    stator.compile(lambda: None, backend="eager")()  # modules that a test takes out of sys.modules must not come twice
+    # Modules that a test takes out of sys.modules must not come twice.
+    stator.compile(lambda x: x + len(x), backend="eager", dynamic=True)(torch.ones(3))
     forced.force(force or None)
     parent = os.getpid()
 

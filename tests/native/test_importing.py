@@ -192,3 +192,16 @@ def test_everything_of_what_is_loaded(program: Callable[..., Any]) -> None:
     x = torch.arange(3.0)
     compiled = stator.compile(looks_first, backend="eager", fullgraph=True)
     assert [str(compiled(x)) for _ in range(2)] == [str(looks_first(x))] * 2
+
+
+@pytest.mark.parametrize("program", [by_statement, by_function])
+def test_loaded_anew(program: Callable[..., Any]) -> None:
+    """A module that was taken out of sys.modules is loaded again."""
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    x, seen = torch.arange(3.0), []
+    for _ in range(3):
+        assert torch.equal(compiled(x), x * 2 + 6)
+        assert torch.equal(compiled(x), x * 2 + 6)
+        seen.append(sys.modules.pop(NAME))
+    assert len(set(map(id, seen))) == 3
+    assert stator.stats()["recompiles"] == 2

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import ctypes
+import gc
 import operator
 import re
 import sqlite3
@@ -186,3 +188,51 @@ def address(x: Any) -> Any:
 def test_bounds_of_deques_and_addresses_of_arrays() -> None:
     check(bounded, torch.ones(1), deque([1]), fullgraph=False, expect_breaks=None, expect_recompiles=None)
     check(address, torch.ones(1), fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+class Family:
+    pass
+
+
+class Kind(type):
+    pass
+
+
+def related(x: Any) -> Any:
+    local = type("Local", (Family,), {})
+    kind = types.new_class("LocalKind", (Kind,))
+    with contextlib.suppress(TypeError):
+        type("Unmade", (Family,), {"__slots__": ("no name",)})
+    return x + 1, local, kind, kind("Member", (local,), {})
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_classes_of_a_capture_are_no_subclasses(fullgraph: bool) -> None:
+    """Outside classes know those that the program made, and no others, at once."""
+    stator.reset()
+    gc.collect()
+    compiled = stator.compile(related, backend="eager", fullgraph=fullgraph)
+    for number in range(1, 3):
+        made = [compiled(torch.ones(1)) for _ in range(number)]
+        assert Family.__subclasses__() == [local for _, local, *_ in made]
+        assert type.__subclasses__(Kind) == [kind for _, _, kind, _ in made]
+        Family.shared = number  # type: ignore[attr-defined]
+        assert {member.shared for *_, member in made} == {number}
+        del made
+        gc.collect()
+        assert Family.__subclasses__() == []
+
+
+def test_subclasses_behind_a_break() -> None:
+    def program(x: Any) -> Any:
+        made = []
+        for name in "abcd":
+            if name in "bd":
+                stator.graph_break()
+            made.append(type(name, (Family,), {}))
+        return x + 1, Family.__subclasses__() == made, [cls.__name__ for cls in Family.__subclasses__()]
+
+    compiled = stator.compile(program, backend="eager")
+    for _ in range(3):
+        gc.collect()
+        assert compiled(torch.ones(1))[1:] == (True, ["a", "b", "c", "d"])

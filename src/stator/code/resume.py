@@ -395,9 +395,19 @@ def shell(code: CodeType, unit: int, layout: Layout, level: int, finish: str | N
     start = asm.unit
     emit_call(asm, place_of(code, unit))
     end = asm.unit
-    hand_back(asm, layout.handled)
-    rest = FINISHES.get(finish or units(code)[unit][0])
+    name, arg, _ = units(code)[unit]
+    rest = FINISHES.get(finish or name)
     answers = rest.catches if rest is not None else None
+    if rest is not None and rest.told is not None:  # the exception goes on, and what it is told came along
+        asm.emit("SWAP", 2)
+        asm.emit("POP_TOP")
+        hand_back(asm, layout.handled)
+        asm.rows.append((start, end, asm.unit, layout.handled + 1, False))
+        start = asm.unit
+        emit_catch(asm, rest, arg, place_of(code, unit))
+        end, answers = asm.unit, None
+    else:
+        hand_back(asm, layout.handled)
     catch(asm, start, end, handler_of(code, unit), level, layout.handled, answers)
     return asm.finish(depth_of(layout), with_body=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -341,6 +342,8 @@ def describe_object(value: Any) -> str:
         return value.__name__
     if value is GONE:
         return repr(value)
+    if value is sys.modules:
+        return "sys.modules"
     if isinstance(value, dict) and isinstance(value.get("__name__"), str):
         return f"globals of {value['__name__']}"
     name = getattr(value, "__qualname__", None)

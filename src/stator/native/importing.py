@@ -12,7 +12,7 @@ from typing import Any
 from stator._frames import UNBOUND
 from stator.frame import RAISED, Frame, native
 from stator.guards import path as paths
-from stator.guards.check import KEYS, LEN, NO_KEY
+from stator.guards.check import IS, KEYS, LEN, NO_KEY
 from stator.world.hollow import ABSENT
 from stator.world.world import World
 
@@ -21,12 +21,18 @@ for _codec in ("ascii", "latin-1", "raw-unicode-escape", "unicode-escape", "utf-
     codecs.lookup(_codec)
 
 
+def absolute(f: Frame, name: str, level: int) -> str:
+    """The whole name of the module that an import names."""
+    if not level:
+        return name
+    package = f.globals.get("__package__") or f.globals.get("__name__", "").rpartition(".")[0]
+    parts = package.split(".")
+    return ".".join([*parts[: len(parts) - level + 1], *([name] if name else [])])
+
+
 def would_load(f: Frame, name: str, fromlist: Any, level: int) -> list[str]:
     """The modules that an import names and that are not loaded; these may load others."""
-    if level:
-        package = f.globals.get("__package__") or f.globals.get("__name__", "").rpartition(".")[0]
-        parts = package.split(".")
-        name = ".".join([*parts[: len(parts) - level + 1], *([name] if name else [])])
+    name = absolute(f, name, level)
     module = sys.modules.get(name)
     names = [part for part in fromlist or () if type(part) is str]
     if module is None:
@@ -86,7 +92,16 @@ class ImportingWorld(World):
             if missing is None or not missing.isdisjoint(loading):
                 what = f"import of {loading[0]} after a look at which modules there are"
                 raise self.refuse("native-effect", what, function="__import__")
-        return self.enter_const(self.imported(f, name, fromlist, level))
+        module = self.imported(f, name, fromlist, level)
+        self.guard_loaded(absolute(f, name, level))
+        return self.enter_const(module)
+
+    def guard_loaded(self, name: str) -> None:
+        """The module is one that need not be loaded: who takes it out of sys.modules asks for another."""
+        for home in itertools.accumulate(name.split("."), "{}.{}".format):
+            module = sys.modules.get(home)
+            if module is not None:
+                self.guards.add(paths.const(sys.modules).entry(home), IS, module, self.origin())
 
     def missing_modules(self) -> set[str] | None:
         """Names of modules that the program has seen not to be loaded; None if it has looked at all of them."""

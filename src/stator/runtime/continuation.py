@@ -295,7 +295,7 @@ class Break:
         last = len(self.frames) - 1
         for level, frame in enumerate(self.frames):
             handled = self.handled >= 0 and level == 0
-            operands = frame.operands if level == last else []
+            operands = frame.operands if level == last else frame.stack[-1:] if FINISHES[frame.finish].told else []
             layout = Layout(frame.slots, shape(operands), handled, calls=level != last)
             if level == last:
                 code = native_code(resume.single, frame.code, frame.unit, layout, level)
@@ -343,7 +343,7 @@ class Break:
             if (row := frame.handler) is not None:
                 stack = [*frame.stack[: row.depth], *([] if frame.lasti is None else [frame.lasti])]
                 found[resume.thrown(level)] = self.way(level, row.target, 1, stack, False)
-            if level != last and (rest := FINISHES[frame.finish]).catches is not None:
+            if level != last and (rest := FINISHES[frame.finish]).catches is not None and rest.told is None:
                 unit = resume.jump_target(frame.code, frame.unit) if rest.jumps else units(frame.code)[frame.unit][2]
                 stack = frame.stack[: len(frame.stack) - rest.dropped]
                 found[resume.caught(level)] = self.way(level, unit, 0, stack, False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import decimal
 import enum
 import functools
@@ -126,6 +127,19 @@ def enter_instance(world: World, obj: Any, path: Path) -> Any:
     world.register(obj, path)
     world.type_info(type(obj))  # among whose special methods it may be
     return obj
+
+
+ZONES: dict[type, Any] = {cls: cls.__dict__["tzinfo"].__get__ for cls in (datetime.datetime, datetime.time)}
+
+
+def enter_moment(world: World, obj: Any, path: Path) -> Any:
+    """A time: C passes its zone, perhaps an object of the program, to what it makes of it."""
+    cls = type(obj)
+    entered = (enter_instance if _frames.is_heap_type(cls) else enter_opaque)(world, obj, path)
+    read = next(read for base, read in ZONES.items() if issubclass(cls, base))
+    if (zone := read(obj)) is not None:
+        world.enter(zone, path.part("tzinfo", read))
+    return entered
 
 
 def enter_cell(world: World, obj: Any, path: Path) -> Any:
@@ -605,6 +619,7 @@ FAMILIES: list[tuple[type, Importer]] = [
     (decimal.Decimal, ambient.enter_decimal),
     (decimal.Context, ambient.enter_decimal_context),
     *((base, enter_value) for base in VALUES),
+    *((base, enter_moment) for base in ZONES),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -110,3 +111,22 @@ def class_value(world: World, cls: type, name: str, value: Any) -> Any:
     if world.is_inside_type(owner) or not _frames.is_heap_type(owner):
         return value
     return world.light(value, paths.const(owner).class_item(name))
+
+
+def is_at_home(cls: type) -> bool:
+    """Whether a module holds the class under its name, as those do that C code loaded during a capture."""
+    if not FLAGS.__get__(cls) & READY:  # making it failed
+        return False
+    contents: Any = _frames.class_dict(cls)
+    module = contents.get("__module__")
+    found: Any = sys.modules.get(module) if type(module) is str else None
+    contents = None if found is None else _frames.instance_dict(found)
+    for name in QUALNAME.__get__(cls).split("."):
+        found = contents.get(name) if contents is not None else None
+        contents = _frames.class_dict(found) if isinstance(found, type) else None
+    return found is cls
+
+
+QUALNAME: Any = type.__dict__["__qualname__"]
+FLAGS: Any = type.__dict__["__flags__"]
+READY = 1 << 12  # Py_TPFLAGS_READY

@@ -29,7 +29,7 @@ from stator.world.hollow_keyed import HollowDict as HollowDict
 from stator.world.hollow_namespaces import as_dict
 from stator.world.hollow_sequences import HollowList as HollowList
 from stator.world.record import Namespace, Record, ShadowedNamespace
-from stator.world.types import TypeInfo, descriptors_of
+from stator.world.types import TypeInfo, descriptors_of, is_at_home
 
 
 class World:
@@ -333,6 +333,9 @@ class World:
             _frames.watch_classes(False)
         if self.audit is not None:
             self.audit.existed = None  # holds everything, itself included
+        for cls in self.inside_types.values():
+            if not is_at_home(cls):
+                _frames.disown(cls)
         self.inside_types.clear()  # C holds this very dict
         for record in self.records.values():
             record.hollow = None  # which knows its record
