@@ -21,7 +21,16 @@ from stator.code.resume import jump_target
 from stator.tensors.traced import TracedTensor
 from stator.world.lazy import Lazy
 
-NAMES = frozenset({"_autograd_grad", "register_hook", "retain_grad", "grad_fn", "create_graph"})
+NAMES = frozenset(
+    {
+        "_autograd_grad",
+        "register_hook",
+        "register_post_accumulate_grad_hook",
+        "retain_grad",
+        "grad_fn",
+        "create_graph",
+    }
+)
 TAKES = frozenset({"autograd", "grad"})  # `torch.autograd.grad`
 HOOKS = frozenset(
     {"full_backward_hooks", "non_full_backward_hooks", "backward_pre_hooks"}

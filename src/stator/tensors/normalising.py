@@ -1,8 +1,8 @@
 """Operations that lay their results out row by row, whatever their input does.
 
 Batch normalisation of vectors, as in `norm(x.transpose(1, 2))`, and powers of a number, `2 ** x.t()`. A trace believes
-that the result lies as the input does, and leaves out the copy that the program makes of it afterwards: so what is traced
-gets its input row by row, too.
+that the result lies as the input does, and leaves out the copy that the program makes of it afterwards: so what is
+traced gets its input row by row, too.
 """
 
 from __future__ import annotations
@@ -38,12 +38,8 @@ def _in_rows(
     return recorder.record(target, args, kwargs)
 
 
-for _func, _place, _below in (
-    (F.batch_norm, 0, _BELOW_IMAGES),
-    (operator.pow, 1, _ANY),
-    (torch.pow, 1, _ANY),
-    (torch.float_power, 1, _ANY),
-):
+POWERS = (operator.pow, torch.pow, torch.float_power)
+for _func, _place, _below in ((F.batch_norm, 0, _BELOW_IMAGES), *((power, 1, _ANY) for power in POWERS)):
     _target = target_of(_func)
     assert _target is not None
     register(_func, partial(_in_rows, _target, _place, _below))
