@@ -16,7 +16,7 @@ import torch
 from torch import fx
 
 from stator.errors import BackendError, InvalidBackend, InvalidOptions
-from stator.graph import first_calls, formulas, inference, module, multiples, result_strides, unused
+from stator.graph import drawn, first_calls, formulas, inference, module, multiples, result_strides, unused
 from stator.graph.cache_tag import tagged
 from stator.graph.devices import is_on_cpu
 from stator.graph.heard import HEARD, told_afterwards
@@ -47,7 +47,7 @@ def aot_eager(graph: fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
         return aot_autograd.make_boxed_func(_regrouping(traced).forward)
 
     compiled: Compiled = aot_autograd.aot_module_simplified(
-        graph, inputs, fw_compiler=boxed, keep_inference_input_mutations=True
+        graph, inputs, fw_compiler=boxed, decompositions=drawn.FORMULAS, keep_inference_input_mutations=True
     )
     return compiled
 
@@ -65,6 +65,7 @@ def inductor(
 
     patches = inductor_settings(mode, options, dynamic)
     first_calls.install()
+    drawn.install()
     formulas.install()
     result_strides.install()
     block: Any = nullcontext()

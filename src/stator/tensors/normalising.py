@@ -1,6 +1,7 @@
 """Operations that lay their results out row by row, whatever their input does.
 
-Batch normalisation of vectors, as in `norm(x.transpose(1, 2))`, and powers of a number, `2 ** x.t()`. A trace believes
+Batch normalisation of vectors, as in `norm(x.transpose(1, 2))`, powers of a number, `2 ** x.t()`, and truth values
+that are drawn with one probability, which a trace would take for those drawn in place. It believes
 that the result lies as the input does, and leaves out the copy that the program makes of it afterwards: so what is
 traced gets its input row by row, too.
 """
@@ -38,8 +39,15 @@ def _in_rows(
     return recorder.record(target, args, kwargs)
 
 
-POWERS = (operator.pow, torch.pow, torch.float_power)
-for _func, _place, _below in ((F.batch_norm, 0, _BELOW_IMAGES), *((power, 1, _ANY) for power in POWERS)):
+_PLACES = {
+    F.batch_norm: (0, _BELOW_IMAGES),
+    torch.bernoulli: (0, _ANY),
+    torch.Tensor.bernoulli: (0, _ANY),
+    operator.pow: (1, _ANY),
+    torch.pow: (1, _ANY),
+    torch.float_power: (1, _ANY),
+}
+for _func, (_place, _below) in _PLACES.items():
     _target = target_of(_func)
     assert _target is not None
     register(_func, partial(_in_rows, _target, _place, _below))
