@@ -247,3 +247,18 @@ def test_state_nodes_and_gradients():
         return torch.autograd.grad(loss, x)[0], torch.rand(2)
 
     check(program, torch.ones(3, requires_grad=True), expect_recompiles=None, expect_graphs=None)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_hooks_run_in_the_order_in_which_gradients_come(backend):
+    """A trace would give all gradients at once."""
+
+    def program(x, y):
+        seen = []
+        x.register_post_accumulate_grad_hook(lambda leaf: seen.append("x"))
+        y.register_post_accumulate_grad_hook(lambda leaf: seen.append("y"))
+        ((x * 2) @ (y * 3)).sum().backward()
+        return seen
+
+    leaves = [torch.ones(2, 2, requires_grad=True) for _ in range(2)]
+    check(program, *leaves, backend=backend, fullgraph=False, expect_breaks=None, calls=1)

@@ -288,3 +288,37 @@ def test_results_that_lie_otherwise_than_torch_says():
     wanted = torch.autograd.grad(program(*inputs), inputs)
     found = torch.autograd.grad(stator.compile(program, backend="aot_eager")(*inputs), inputs)
     torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_the_first_call_runs_as_the_second(backend):
+    """Below a mode of AOTAutograd's own, kernels that are made of others would not conjugate."""
+    x = torch.randn(3, 3, dtype=torch.complex64)
+    found = stator.compile(lambda x: torch.linalg.pinv(x), backend=backend)(x)
+    torch.testing.assert_close(found, torch.linalg.pinv(x))
+
+
+def test_backward_of_any_backend_is_compiled_while_sizes_can_be_guarded():
+    """What it asks about sizes later would hold for the sizes of that call only."""
+    from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+
+    def backward(graph, inputs):
+        scale = 1 if inputs[-1].shape[0] < 8 else 2
+
+        def run(args):
+            assert scale == (1 if args[-1].shape[0] < 8 else 2)
+            return graph(*args)
+
+        run._boxed_call = True
+        return run
+
+    def backend(graph, inputs):
+        return aot_module_simplified(
+            graph, inputs, fw_compiler=lambda graph, _: make_boxed_func(graph.forward), bw_compiler=backward
+        )
+
+    compiled = stator.compile(lambda x: x.sin() * 2, backend=backend)
+    for length in (3, 4, 9, 1, 12, 6):
+        x = torch.randn(length, requires_grad=True)
+        compiled(x).sum().backward()
+        assert torch.allclose(x.grad, x.detach().cos() * 2)

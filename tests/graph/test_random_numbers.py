@@ -127,3 +127,36 @@ def test_errors_of_what_nobody_looks_at() -> None:
 
     check(program, -torch.eye(3), backend="aot_eager", fullgraph=False, expect_graphs=None)
     check(program, torch.eye(3), backend="aot_eager")
+
+
+def _of_dropout(x: torch.Tensor) -> Any:
+    plain = x.detach()
+    drawn = torch.bernoulli(plain, 0.4), plain.bernoulli(0.4), torch.bernoulli(plain.abs() / 9)
+    return (
+        drawn,
+        torch.empty_like(x).bernoulli_(0.4),
+        F.dropout(x + 0, 0.4, inplace=True),
+        F.alpha_dropout(x, 0.4, True),
+        F.dropout(x, 0.4),
+    )
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.inductor)])
+@pytest.mark.parametrize("grad", [False, True])
+def test_numbers_are_drawn_in_the_order_of_memory(backend: str, grad: bool) -> None:
+    """As eager draws them in place, in the layout of what they are drawn into."""
+    images = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last).requires_grad_(grad)
+    for x in (images, torch.randn(4, 6).t(), torch.randn(6, 8)[:, ::2]):
+        check(_of_dropout, x, backend=backend, calls=1, tolerance=1e-6)
+
+
+def test_numbers_drawn_into_memory_with_gaps() -> None:
+    """Normal numbers are others there: eager draws them."""
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        x[:, 1:3].normal_()
+        torch.nn.init.normal_(x.t()[4:], std=0.1)
+        x[3:].normal_()
+        return x * 2
+
+    check(program, torch.zeros(9, 8), backend="aot_eager", fullgraph=False, expect_breaks=None)

@@ -258,3 +258,38 @@ def test_a_graph_of_the_same_size():
     for value in VALUES:
         compiled(X, value, value + 1)
     assert sizes[0] == sizes[1] and len(sizes) == 2
+
+
+def test_formulas_of_norms_refuse_other_shapes():
+    """A weight that would merely broadcast, or a shape that is not that of the input, is an error in torch."""
+
+    def by_layer(x, shape, w, eps):
+        return torch.nn.functional.layer_norm(x, shape, w, w, eps)
+
+    def by_root(x, shape, w, eps):
+        return torch.nn.functional.rms_norm(x, shape, w, eps)
+
+    def by_group(x, shape, w, eps):
+        return torch.nn.functional.group_norm(x, 2, w, w, eps)
+
+    def by_batch(x, shape, w, eps):
+        return torch.nn.functional.batch_norm(x, w, w.square() + 1, w, w, False, 0.1, eps)
+
+    shapes = [
+        ((3, 4), (4,), (4,)),
+        ((2, 4), (4,), (4,)),
+        ((2, 4), (4,), (1,)),
+        ((2, 6), (4,), (6,)),
+        ((2, 6), (6,), (6,)),
+    ]
+    calls = [(torch.randn(x), shape, torch.randn(w), 0.1 * i) for i, (x, shape, w) in enumerate(shapes, 1)]
+    for program in (by_layer, by_root, by_group, by_batch):
+        check(
+            program,
+            vary=calls,
+            backend="aot_eager",
+            fullgraph=False,
+            tolerance=1e-5,
+            expect_recompiles=None,
+            expect_breaks=None,
+        )

@@ -143,3 +143,17 @@ def test_numbers_that_the_backend_finds_to_be_others():
         x = torch.randn(rows, length, length).expand(rows, length, 4)
         got, want = compiled(x), program(x)
         assert torch.allclose(got[0], want[0]) and got[1:] == want[1:]
+
+
+def test_norms_of_a_single_number():
+    """Torch refuses them, so that it matters whether a size is one."""
+    calls = [(torch.randn(size),) for size in ((1, 4, 1), (1, 5, 1), (1, 1, 1), (1, 6, 1))]
+    check(
+        lambda x: F.group_norm(x, 1) * 2,
+        vary=calls,
+        backend="aot_eager",
+        fullgraph=False,
+        tolerance=1e-5,
+        expect_recompiles=None,
+        expect_breaks=None,
+    )

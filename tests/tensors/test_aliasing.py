@@ -1,7 +1,9 @@
 """Identity, shared memory, and how requires_grad travels between views and their base."""
 
+import pytest
 import torch
 
+import stator
 from tests.tensors.capturing import check, record
 
 
@@ -143,3 +145,38 @@ def test_detached_results_can_be_changed_freely():
         return y, x * w
 
     check(program, plain)
+
+
+def of_no_gradients(x):
+    y = x * 2
+    with torch.no_grad():
+        view = y[0]
+    return y, view
+
+
+def of_a_base_that_changed(x):
+    y = x * 2
+    views = y.unbind()
+    y.add_(1)
+    return y, views[1]
+
+
+@pytest.mark.parametrize("made", [of_no_gradients, of_a_base_that_changed])
+@pytest.mark.parametrize("where", ["inside", "behind a break", "outside"])
+def test_views_that_autograd_keeps_as_they_are(made, where):
+    """Eager refuses to write to them: so does what a trace gave."""
+
+    def program(x):
+        y, view = made(x)
+        if where == "outside":
+            return y, view
+        if where == "behind a break":
+            stator.graph_break()
+        view.mul_(2)
+        return y.sum()
+
+    x = torch.ones(4, 3, requires_grad=True)
+    results = stator.compile(program, backend="aot_eager")
+    with pytest.raises(RuntimeError, match="is being modified inplace|has been modified inplace"):
+        found = results(x)
+        found[1].mul_(2)

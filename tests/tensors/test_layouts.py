@@ -54,3 +54,16 @@ def with_one_channel(x):
 @pytest.mark.parametrize("program", [swapped, with_one_channel])
 def test_strides_of_dimensions_of_one(program):
     check(program, torch.randn(3, 4))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_powers_of_numbers_lie_row_by_row(backend):
+    def program(x):
+        powers = 2**x, torch.pow(3.0, x), pow(2, x), torch.float_power(2, x)
+        return powers, [one.stride() for one in powers], [one.view(-1) + 1 for one in powers], (x**2).stride()
+
+    check(program, torch.rand(2, 3).t(), backend=backend, tolerance=1e-6)
+
+
+def test_normal_numbers_lie_row_by_row():
+    check(lambda x: [torch.normal(*args).stride() for args in ((x, x), (x, 1.0), (0.0, x))], torch.rand(2, 3).t())

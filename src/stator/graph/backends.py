@@ -16,7 +16,7 @@ import torch
 from torch import fx
 
 from stator.errors import BackendError, InvalidBackend, InvalidOptions
-from stator.graph import formulas, inference, module, multiples, result_strides, unused
+from stator.graph import drawn, first_calls, formulas, inference, module, multiples, result_strides, unused
 from stator.graph.cache_tag import tagged
 from stator.graph.devices import is_on_cpu
 from stator.graph.heard import HEARD, told_afterwards
@@ -41,11 +41,13 @@ def aot_eager(graph: fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
     """Runs what AOTAutograd makes of the graph: functionalised forward and backward, no compiler."""
     from torch._functorch import aot_autograd  # heavy
 
+    first_calls.install()
+
     def boxed(traced: fx.GraphModule, _: Sequence[Any]) -> Any:
         return aot_autograd.make_boxed_func(_regrouping(traced).forward)
 
     compiled: Compiled = aot_autograd.aot_module_simplified(
-        graph, inputs, fw_compiler=boxed, keep_inference_input_mutations=True
+        graph, inputs, fw_compiler=boxed, decompositions=drawn.FORMULAS, keep_inference_input_mutations=True
     )
     return compiled
 
@@ -62,13 +64,15 @@ def inductor(
     from torch._inductor import compile_fx  # heavy
 
     patches = inductor_settings(mode, options, dynamic)
+    first_calls.install()
+    drawn.install()
     formulas.install()
     result_strides.install()
     block: Any = nullcontext()
     if is_on_cpu(graph, inputs):
         patches = {"fallback_random": True, **patches}  # eager's numbers; those of Inductor take longer there, too
         block = refusing()
-    with tagged(), block, _backward_at_once(inputs):
+    with tagged(), block:
         compiled: Compiled = compile_fx.compile_fx(
             graph, inputs, inner_compile=_forward_or_backward, config_patches=patches
         )
@@ -77,9 +81,11 @@ def inductor(
 
 def _backward_at_once(inputs: Sequence[Any]) -> Any:
     """Where sizes vary, the backward pass is compiled with the forward pass: what it takes for granted is guarded."""
+    if not any(map(_varies, inputs)):
+        return nullcontext()
     import torch._functorch.config  # heavy
 
-    return torch._functorch.config.patch(force_non_lazy_backward_lowering=any(map(_varies, inputs)))
+    return torch._functorch.config.patch(force_non_lazy_backward_lowering=True)
 
 
 def _varies(value: Any) -> bool:
@@ -234,8 +240,9 @@ def _compile_graph(
     graph, wanted = unused.with_results(graph)
     block: Any = nullcontext() if mode_of_all is None else torch.inference_mode(mode_of_all)
     surroundings = compiling(inputs, fake_mode)
+    first_calls.install()
     try:
-        with block, told_afterwards(known), surroundings, without_onednn(graph):
+        with block, told_afterwards(known), surroundings, without_onednn(graph), _backward_at_once(inputs):
             compiled = function(graph, inputs, **settings)
     except (InvalidBackend, InvalidOptions):
         raise

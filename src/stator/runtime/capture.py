@@ -78,7 +78,7 @@ from stator.runtime.calls import Call
 from stator.runtime.compiling import compiling
 from stator.runtime.continuation import Break, break_place, resumed_from
 from stator.runtime.graph_maker import IN_ORDER, GraphMaker
-from stator.runtime.histories import are_asked_for
+from stator.runtime.histories import are_asked_for, are_sealed
 from stator.runtime.learned import Learned
 from stator.runtime.tail import GoingOn, tail
 from stator.runtime.tensor_host import TensorHost
@@ -369,7 +369,9 @@ class Capture:
         hook_handles.check(host)
         logs.check(host)
         host.identities.guard(assembly.written, torch.Tensor)
-        if type(result) is Break and host.recorder.traces and are_asked_for(result, assembly.outputs.values()):
+        outputs = assembly.outputs.values()
+        asked = are_sealed(outputs) or (type(result) is Break and are_asked_for(result, outputs))
+        if asked and host.recorder.traces:
             self.maker.backend = "eager"
         graph, inputs = self.compile_graph(assembly)
         again = self.rerun(start) if graph is not None and host.recorder.repeatable and not host.locks else None

@@ -2,7 +2,7 @@
 
 What a trace returns has one history for all: none of its results was made of another one, and it can be differentiated
 once. Gradients with respect to such a tensor, hooks on it and gradients of gradients need the history that the
-operations make, so there the graph runs as it is.
+operations make, so there the graph runs as it is; and so it does where autograd would refuse what becomes of its views.
 """
 
 from __future__ import annotations
@@ -21,7 +21,16 @@ from stator.code.resume import jump_target
 from stator.tensors.traced import TracedTensor
 from stator.world.lazy import Lazy
 
-NAMES = frozenset({"_autograd_grad", "register_hook", "retain_grad", "grad_fn", "create_graph"})
+NAMES = frozenset(
+    {
+        "_autograd_grad",
+        "register_hook",
+        "register_post_accumulate_grad_hook",
+        "retain_grad",
+        "grad_fn",
+        "create_graph",
+    }
+)
 TAKES = frozenset({"autograd", "grad"})  # `torch.autograd.grad`
 HOOKS = frozenset(
     {"full_backward_hooks", "non_full_backward_hooks", "backward_pre_hooks"}
@@ -38,6 +47,22 @@ def are_asked_for(found: Any, outputs: Any) -> bool:
         if is_module_call(frame.code) and inner is not None and is_hooked_call(inner):
             continue
         if has_hooks(frame, found.values) if is_hooked_call(frame.code) else asks(frame, found.values):
+            return True
+    return False
+
+
+def are_sealed(outputs: Any) -> bool:
+    """Whether autograd refuses to use or to write to some of the results, which it would not if a trace gave them.
+
+    Views made without gradients, and of several views of what was written to since.
+    """
+    for one in outputs:
+        if type(one) is not TracedTensor or one._sealed is None or not one._family:
+            continue
+        base = one._family[0]()
+        if base is None or base._meta.leaf or not base._meta.requires_grad:
+            continue
+        if one._meta.leaf or one._sealed != len(one._storage.writes):
             return True
     return False
 

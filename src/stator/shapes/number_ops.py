@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from stator.shapes.scalar_ops import OPS, added, hardtanh, into, met, named, scaled, softplus
+from stator.shapes.scalar_ops import OPS, added, fit, hardtanh, into, met, named, scaled, softplus
 
 BUILTIN: Any = torch._C._nn
 
@@ -188,6 +188,7 @@ def _triplet(
 
 
 def _by_group(x: Tensor, groups: int, weight: Any = None, bias: Any = None, eps: Any = 1e-5, *rest: Any) -> Tensor:
+    fit(x.shape[1:2], *(one.shape for one in (weight, bias) if one is not None))
     wide = (x.float() if x.dtype.itemsize < 4 else x).reshape(x.shape[0], groups, -1)
     mean = wide.mean(-1, keepdim=True)
     spread = (wide - mean).square().mean(-1, keepdim=True)
@@ -207,6 +208,7 @@ def _by_batch(
             for kept, new in zip((mean, spread), fresh, strict=True):
                 kept.copy_(kept.double() * (1 - momentum) + new.double() * momentum)
         return made
+    fit(x.shape[1:2], *(one.shape for one in (weight, bias, mean, spread) if one is not None))
     shape, dims = (1, -1, *[1] * (x.dim() - 2)), [i for i in range(x.dim()) if i != 1]
     wide = x.float() if x.dtype.itemsize < 4 else x
     center, width = mean, spread

@@ -280,7 +280,16 @@ def _softshrink(x: torch.Tensor, lambd: Any = 0.5) -> torch.Tensor:
     return torch.where(x > lambd, x - lambd, torch.where(x < -lambd, x + lambd, x * 0))
 
 
+def fit(shape: Any, *found: Any) -> None:
+    """Raises, as torch does, where something has another shape than what is normalised."""
+    for sizes in found:
+        torch._check(len(sizes) == len(shape))
+        for size, wanted in zip(sizes, shape, strict=True):
+            torch._check(size == wanted)
+
+
 def _layer_norm(x: torch.Tensor, shape: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> torch.Tensor:
+    fit(shape, x.shape[-len(shape) :], *(one.shape for one in (weight, bias) if one is not None))
     dims = tuple(range(-len(shape), 0))
     wide = x.float() if x.dtype.itemsize < 4 else x
     mean = wide.mean(dims, keepdim=True)
@@ -291,6 +300,7 @@ def _layer_norm(x: torch.Tensor, shape: Any, weight: Any = None, bias: Any = Non
 
 
 def _rms_norm(x: torch.Tensor, shape: Any, weight: Any = None, eps: Any = None) -> torch.Tensor:
+    fit(shape, x.shape[-len(shape) :], *(one.shape for one in (weight,) if one is not None))
     dims = tuple(range(-len(shape), 0))
     wide = x.float() if x.dtype.itemsize < 4 else x
     result = wide * torch.rsqrt(wide.square().mean(dims, keepdim=True) + met(wide, eps))

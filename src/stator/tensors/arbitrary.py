@@ -25,7 +25,7 @@ FREE = frozenset(
         make_fake,
         *_OPERATORS,
         *(getattr(owner, name) for name in _NAMES.split() for owner in (torch, _T) if hasattr(owner, name)),
-        *(F.linear, F.layer_norm, F.group_norm, F.softmax, F.log_softmax, F.scaled_dot_product_attention),
+        *(F.linear, F.layer_norm, F.softmax, F.log_softmax, F.scaled_dot_product_attention),
         *(torch.conv1d, torch.conv2d, torch.conv3d, F.multi_head_attention_forward, torch.autograd.grad),
     }
 )

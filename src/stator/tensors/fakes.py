@@ -67,6 +67,9 @@ class WatchingMode(FakeTensorMode):
 
     def _in_rows(self, made: Any) -> Any:
         """The results of an operation that lays the first one out row by row, which torch does not tell."""
+        if isinstance(made, torch.Tensor):
+            with self:
+                return torch.empty_like(made, memory_format=torch.contiguous_format)
         first, *others = made
         if first.dim() > 3:
             return made
@@ -99,6 +102,10 @@ _IN_ROWS = frozenset(
         _aten._native_batch_norm_legit.no_stats,
         _aten._native_batch_norm_legit_no_training.default,
         _aten.log_sigmoid_forward.default,
+        _aten.normal.Tensor_Tensor,
+        _aten.normal.Tensor_float,
+        _aten.normal.float_Tensor,
+        _aten.pow.Scalar,
     }
 )
 _CONVOLUTIONS = {  # the place of the weight among the arguments
