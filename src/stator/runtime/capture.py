@@ -163,6 +163,7 @@ class Capture:
         self.host.addresses_break = Address in watched
         self.host.drops_break = Dropped in watched
         self.host.unmade = frozenset(watched)
+        self.host.below = owner
         self.guards = self.host.guards
         self.classes = self.host.classes
         self.regions = self.host.regions
@@ -369,8 +370,10 @@ class Capture:
         hook_handles.check(host)
         logs.check(host)
         host.identities.guard(assembly.written, torch.Tensor)
-        if type(result) is Break and host.recorder.traces and are_asked_for(result, assembly.outputs.values()):
-            self.maker.backend = "eager"
+        if type(result) is Break and host.recorder.traces:
+            old_hooks = host.below is not None and host.below.old_hooks
+            if are_asked_for(result, assembly.outputs.values(), old_hooks):
+                self.maker.backend = "eager"
         graph, inputs = self.compile_graph(assembly)
         again = self.rerun(start) if graph is not None and host.recorder.repeatable and not host.locks else None
         write = partial(assembly.write, graph, inputs, start, again)
