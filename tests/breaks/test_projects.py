@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,3 +118,23 @@ def test_gradient_of_no_leaf() -> None:
             warnings.simplefilter("always")
             compiled(torch.ones(3, requires_grad=True))
         assert [row.filename for row in told if ".grad attribute" in str(row.message)] == [__file__]
+
+
+def test_imports_below_a_break_run_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stator would need to capture a frame may be half imported."""
+    text = "import torch\ndef made(x):\n    return x.sin() + x.cos()\nTABLE = made(torch.ones(3))\n"
+    (tmp_path / "imported_late.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    @stator.disable(recursive=False)
+    def table() -> Any:
+        return importlib.import_module("imported_late").TABLE
+
+    def program(x: Any) -> Any:
+        return x * table()
+
+    stator.reset()
+    compiled = stator.compile(program, backend="eager")
+    expected = torch.ones(3).sin() + torch.ones(3).cos()
+    assert torch.equal(compiled(torch.ones(3)), expected)
+    assert [code.co_name for code in stator.stats()["captured_codes"]] == ["program"]

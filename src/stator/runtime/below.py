@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from importlib import _bootstrap  # type: ignore[attr-defined]
 from functools import partial
 from types import CodeType
 from typing import Any
@@ -48,13 +49,21 @@ def run_hooked(function: Any, module: Any, args: Any, kwargs: Any) -> Any:
     return _frames.PLAINLY if has_old_hooks(module) else _frames.NOT_TAKEN
 
 
+def run_import(*values: Any) -> Any:
+    """Modules that are imported below a break: what stator would need may be half imported itself."""
+    return _frames.PLAINLY
+
+
+ALWAYS = {id(function.__code__): run_import for function in (_bootstrap._find_and_load, _bootstrap._exec)}
+
+
 class Below(dict[int, Any]):
     """What takes the place of frames, by the address of their code object; None: CPython runs them."""
 
     __slots__ = ("kept", "make", "old_hooks")
 
     def __init__(self, make: Callable[[CodeType], Any]) -> None:
-        super().__init__()
+        super().__init__(ALWAYS)
         self.make = make
         self.kept: dict[int, Any] = {}  # for each key: takes both out when the code object dies
         self.old_hooks = False  # a module had such
@@ -70,5 +79,6 @@ class Below(dict[int, Any]):
 
     def clear(self) -> None:
         super().clear()
+        self.update(ALWAYS)
         self.kept.clear()
         self.old_hooks = False
