@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from importlib import _bootstrap  # type: ignore[attr-defined]
 from functools import partial
+from importlib import import_module
 from types import CodeType
 from typing import Any
 
@@ -54,7 +54,8 @@ def run_import(*values: Any) -> Any:
     return _frames.PLAINLY
 
 
-ALWAYS = {id(function.__code__): run_import for function in (_bootstrap._find_and_load, _bootstrap._exec)}
+IMPORTS = import_module("importlib._bootstrap")
+ALWAYS = {id(function.__code__): run_import for function in (IMPORTS._find_and_load, IMPORTS._exec)}
 
 
 class Below(dict[int, Any]):
