@@ -138,3 +138,25 @@ def test_imports_below_a_break_run_as_they_are(tmp_path: Path, monkeypatch: pyte
     expected = torch.ones(3).sin() + torch.ones(3).cos()
     assert torch.equal(compiled(torch.ones(3)), expected)
     assert [code.co_name for code in stator.stats()["captured_codes"]] == ["program"]
+
+
+class Watching(torch.Tensor):
+    asked: list[str] = []
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        Watching.asked.append(func.__name__)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def test_recompilation_does_not_ask_the_class_of_a_tensor() -> None:
+    def program(x: Any) -> Any:
+        return x * 2
+
+    stator.reset()
+    compiled = stator.compile(program, backend="eager")
+    for size in (3, 4, 5):
+        x = torch.ones(size).as_subclass(Watching)
+        Watching.asked.clear()
+        compiled(x)
+        assert Watching.asked == ["mul"]

@@ -16,6 +16,8 @@ from functools import partial
 from types import CodeType, FrameType
 from typing import Any
 
+import torch
+
 from stator import _entry, _frames
 from stator.code import resume
 from stator.code.hidden import is_hidden
@@ -180,7 +182,11 @@ class Cache:
             return found
         if self.given_up and not self.session.options.fullgraph:  # known, and said
             return None
-        return self.add(call) if not self.captures or self.may_recompile(call) else None
+        if not self.captures:
+            return self.add(call)
+        with torch._C.DisableTorchFunction():  # classes of tensors may watch who looks at them
+            may = self.may_recompile(call)
+        return self.add(call) if may else None
 
     def fitting(self, call: Call) -> Entry | None:
         """An entry that fits after all: made by another thread meanwhile, or with classes that only look changed."""
