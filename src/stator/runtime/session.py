@@ -182,11 +182,7 @@ class Cache:
             return found
         if self.given_up and not self.session.options.fullgraph:  # known, and said
             return None
-        if not self.captures:
-            return self.add(call)
-        with torch._C.DisableTorchFunction():  # classes of tensors may watch who looks at them
-            may = self.may_recompile(call)
-        return self.add(call) if may else None
+        return self.add(call) if not self.captures or self.may_recompile(call) else None
 
     def fitting(self, call: Call) -> Entry | None:
         """An entry that fits after all: made by another thread meanwhile, or with classes that only look changed."""
@@ -228,7 +224,8 @@ class Cache:
             if self.leaves_lengths:
                 self.learned.leave_lengths(failures, call.values)
             for entry in self.entries:
-                self.learned.observe(entry.guards, call.values, entry.light)
+                with torch._C.DisableTorchFunction():  # classes of tensors may watch who looks at them
+                    self.learned.observe(entry.guards, call.values, entry.light)
                 self.learned.see_classes(entry.classes)
             if any(failure.check is RELATION for failure in failures):  # it may have been asked whether a size is one
                 self.learned.guesses.give_up_ones()
