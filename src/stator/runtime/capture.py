@@ -31,6 +31,7 @@ from stator.guards.check import EQ
 from stator.guards.guardset import GuardSet
 from stator.guards.path import Path
 from stator.guards.state import snapshot
+from stator.interruptions import is_interruption
 from stator.native import (  # noqa: F401 - rows
     files,
     locks,
@@ -195,6 +196,8 @@ class Capture:
         except StatorError:
             raise
         except Exception as error:  # a mistake of stator's own: the program must not see it
+            if is_interruption(error):
+                raise
             raise InternalError(f"{type(error).__name__}: {error}") from error
 
     def make_entry(self, going_on: GoingOn | None) -> Entry:
@@ -205,8 +208,8 @@ class Capture:
             returned, result = self.execute()
             if not returned and isinstance(result, StatorError):
                 raise result  # of stator's own code below native code, without a frame in between
-            if not returned and not isinstance(result, (Exception, SystemExit, GeneratorExit)):
-                raise result  # an interruption from outside, such as KeyboardInterrupt: nothing has happened yet
+            if not returned and is_interruption(result):
+                raise result  # nothing has happened yet
             if (self.stop is not None) != (type(result) is Break):
                 raise InternalError("the program did not come to the place of its break again")
             if not returned and self.host.has_symbols():  # see whether it does with constants

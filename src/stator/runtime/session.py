@@ -30,6 +30,7 @@ from stator.graph.sharing import SharedGraph
 from stator.guards import path as paths
 from stator.guards.check import RELATION
 from stator.guards.guardset import Failure
+from stator.interruptions import is_interruption
 from stator.options import Options
 from stator.report import events
 from stator.runtime import inherited, symbolic_host
@@ -164,7 +165,7 @@ class Cache:
     def is_own_mistake(self, failure: BaseException) -> bool:
         """Whether stator itself went wrong around a capture, of which the program need not know."""
         foreign = isinstance(failure, (StatorError, Warning)) or not isinstance(failure, Exception)
-        return not foreign and not self.session.options.fullgraph
+        return not foreign and not is_interruption(failure) and not self.session.options.fullgraph
 
     def ready(self, call: Call) -> Entry | None:
         """The entry to run, made if need be; None: CPython runs the call."""
