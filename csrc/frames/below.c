@@ -5,6 +5,7 @@
 
 enum { FEW_ARGUMENTS = 24 };
 static PyObject *not_taken;   /* returned in place of a result: CPython runs the frame */
+static PyObject *plainly;     /* the same, and all frames below it */
 static PyObject *disable_key; /* attribute of functions that are not to be compiled, nor what they call */
 static PyObject *recursive_key; /* False there: what they call may be compiled */
 static PyObject *wrapped_key;
@@ -133,9 +134,9 @@ PyObject *stator_below(PyThreadState *ts, _PyInterpreterFrame *raw, int throwfla
     PyObject *result = substitute(found, raw, count);
     stator_thread.below = owner;
     Py_DECREF(found);
-    if (result == not_taken) {
+    if (result == not_taken || result == plainly) {
         Py_DECREF(result);
-        return _PyEval_EvalFrameDefault(ts, raw, throwflag);
+        return result == plainly ? run_plainly(ts, raw, throwflag) : _PyEval_EvalFrameDefault(ts, raw, throwflag);
     }
     return result;
 }
@@ -147,11 +148,13 @@ static PyMethodDef methods[] = {
 
 int stator_below_ready(PyObject *module) {
     not_taken = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
+    plainly = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
     disable_key = PyUnicode_InternFromString("_torchdynamo_disable");
     recursive_key = PyUnicode_InternFromString("_torchdynamo_disable_recursive");
     wrapped_key = PyUnicode_InternFromString("__wrapped__");
     decide_name = PyUnicode_InternFromString("decide");
-    if (!not_taken || !disable_key || !recursive_key || !wrapped_key || !decide_name || PyModule_AddObjectRef(module, "NOT_TAKEN", not_taken) < 0) {
+    if (!not_taken || !plainly || !disable_key || !recursive_key || !wrapped_key || !decide_name
+        || PyModule_AddObjectRef(module, "NOT_TAKEN", not_taken) < 0 || PyModule_AddObjectRef(module, "PLAINLY", plainly) < 0) {
         return -1;
     }
     return PyModule_AddFunctions(module, methods);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import functools
 import gc
 import importlib
 import signal
@@ -443,3 +444,31 @@ def test_entries_die_without_python_code() -> None:
     finally:
         sys.setprofile(None)
     assert calls == [], calls
+
+
+class Late:
+    """A handler of a signal, as programs have them for time limits."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error = error
+
+    def __call__(self, number: int, frame: Any) -> None:
+        raise self.error("late")
+
+
+@pytest.mark.parametrize("error", [TimeoutError, SystemExit])
+@pytest.mark.parametrize("wrap", [lambda handler: handler, lambda handler: handler.__call__, functools.partial])
+def test_errors_that_handlers_raise_come_out(error: type[BaseException], wrap: Any) -> None:
+    sent = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        if not sent:
+            sent.append(1)
+            signal.raise_signal(signal.SIGINT)
+        return graph.forward
+
+    signal.signal(signal.SIGINT, wrap(Late(error)))
+    compiled = stator.compile(lambda x: x.sin() + 1, backend=backend)
+    with pytest.raises(error, match="late"):
+        compiled(torch.ones(2))
+    assert torch.equal(compiled(torch.ones(2)), torch.ones(2).sin() + 1)

@@ -17,7 +17,7 @@ import stator
 from stator.eval import machine
 from stator.guards.guardset import GuardSet
 from stator.report import events
-from stator.runtime import continuation
+from stator.runtime import below, continuation
 
 X = torch.ones(3)
 
@@ -314,7 +314,7 @@ def test_code_below_a_break() -> None:
         assert torch.equal(compiled(space["made"], X), (X + 1) * 6)
         seen.append(weakref.ref(space.pop("made").__code__))
     events.reset()
-    assert not alive(seen) and not session.below and not session.below.kept
+    assert not alive(seen) and session.below == below.ALWAYS and not session.below.kept
 
 
 def test_threads() -> None:

@@ -23,6 +23,7 @@ from stator.graph.heard import HEARD, told_afterwards
 from stator.graph.refusing import refusing
 from stator.graph.tracing import compiling, without_onednn
 from stator.graph.twofold import unify
+from stator.interruptions import is_interruption
 from stator.report import events
 
 Compiled = Callable[..., Sequence[Any]]
@@ -247,6 +248,8 @@ def _compile_graph(
     except (InvalidBackend, InvalidOptions):
         raise
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise BackendError(backend_name(backend), error) from error
     finally:
         surroundings.restore()

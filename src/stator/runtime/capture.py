@@ -31,6 +31,7 @@ from stator.guards.check import EQ
 from stator.guards.guardset import GuardSet
 from stator.guards.path import Path
 from stator.guards.state import snapshot
+from stator.interruptions import is_interruption
 from stator.native import (  # noqa: F401 - rows
     files,
     locks,
@@ -163,6 +164,7 @@ class Capture:
         self.host.addresses_break = Address in watched
         self.host.drops_break = Dropped in watched
         self.host.unmade = frozenset(watched)
+        self.host.below = owner
         self.guards = self.host.guards
         self.classes = self.host.classes
         self.regions = self.host.regions
@@ -194,6 +196,8 @@ class Capture:
         except StatorError:
             raise
         except Exception as error:  # a mistake of stator's own: the program must not see it
+            if is_interruption(error):
+                raise
             raise InternalError(f"{type(error).__name__}: {error}") from error
 
     def make_entry(self, going_on: GoingOn | None) -> Entry:
@@ -204,8 +208,8 @@ class Capture:
             returned, result = self.execute()
             if not returned and isinstance(result, StatorError):
                 raise result  # of stator's own code below native code, without a frame in between
-            if not returned and not isinstance(result, (Exception, SystemExit, GeneratorExit)):
-                raise result  # an interruption from outside, such as KeyboardInterrupt: nothing has happened yet
+            if not returned and is_interruption(result):
+                raise result  # nothing has happened yet
             if (self.stop is not None) != (type(result) is Break):
                 raise InternalError("the program did not come to the place of its break again")
             if not returned and self.host.has_symbols():  # see whether it does with constants
@@ -369,9 +373,7 @@ class Capture:
         hook_handles.check(host)
         logs.check(host)
         host.identities.guard(assembly.written, torch.Tensor)
-        outputs = assembly.outputs.values()
-        asked = are_sealed(outputs) or (type(result) is Break and are_asked_for(result, outputs))
-        if asked and host.recorder.traces:
+        if host.recorder.traces and self.needs_histories(result, assembly.outputs.values()):
             self.maker.backend = "eager"
         graph, inputs = self.compile_graph(assembly)
         again = self.rerun(start) if graph is not None and host.recorder.repeatable and not host.locks else None
@@ -401,6 +403,13 @@ class Capture:
                 self.unmade = {Dropped}
                 self.host.departed = type(one).__name__
                 self.host.let_die()
+
+    def needs_histories(self, result: Any, outputs: Any) -> bool:
+        """Whether autograd, or what follows a break, looks at the history of single results."""
+        if are_sealed(outputs):
+            return True
+        old_hooks = self.host.below is not None and self.host.below.old_hooks
+        return type(result) is Break and are_asked_for(result, outputs, old_hooks)
 
     def written(
         self, assembly: Assembly, write: Callable[[], Emitter], result: Any, going_on: GoingOn | None

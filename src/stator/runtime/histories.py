@@ -38,10 +38,12 @@ HOOKS = frozenset(
 MOST_CALLED = 32  # functions that are looked at
 
 
-def are_asked_for(found: Any, outputs: Any) -> bool:
-    """Whether code that goes on behind a break mentions them, and some results have one."""
+def are_asked_for(found: Any, outputs: Any, old_hooks: bool) -> bool:
+    """Whether code that goes on behind a break mentions them, or hooks hang on them, and some results have one."""
     if not any(type(one) is TracedTensor and one._meta.requires_grad for one in outputs):
         return False
+    if old_hooks:
+        return True
     called = [*(frame.code for frame in found.frames[1:]), None]
     for frame, inner in zip(found.frames, called, strict=True):
         if is_module_call(frame.code) and inner is not None and is_hooked_call(inner):

@@ -16,6 +16,7 @@ from stator.guards.check import LEN, NO_HOOKS
 from stator.guards.path import Path
 from stator.native.callers import call_python
 from stator.native.rows import passes_on, standin
+from stator.runtime.below import has_old_hooks
 from stator.world.record import Namespace
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -92,6 +93,8 @@ def check_backward_hooks(host: Any, module: Any) -> None:
     for table in tables:
         known = host.records.get(id(table))
         if known.inner if known is not None else table:
+            if host.below is not None and has_old_hooks(module):
+                host.below.meet_old_hooks()
             name = type(module).__qualname__
             raise host.refuse("gradient-hook", f"backward hooks of the module {name}", function=name)
 

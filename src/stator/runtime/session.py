@@ -16,6 +16,8 @@ from functools import partial
 from types import CodeType, FrameType
 from typing import Any
 
+import torch
+
 from stator import _entry, _frames
 from stator.code import resume
 from stator.code.hidden import is_hidden
@@ -28,6 +30,7 @@ from stator.graph.sharing import Shared, SharedGraph
 from stator.guards import path as paths
 from stator.guards.check import RELATION
 from stator.guards.guardset import Failure
+from stator.interruptions import is_interruption
 from stator.options import Options
 from stator.report import events
 from stator.runtime import first_rounds, inherited, symbolic_host
@@ -162,7 +165,7 @@ class Cache:
     def is_own_mistake(self, failure: BaseException) -> bool:
         """Whether stator itself went wrong around a capture, of which the program need not know."""
         foreign = isinstance(failure, (StatorError, Warning)) or not isinstance(failure, Exception)
-        return not foreign and not self.session.options.fullgraph
+        return not foreign and not is_interruption(failure) and not self.session.options.fullgraph
 
     def ready(self, call: Call) -> Entry | None:
         """The entry to run, made if need be; None: CPython runs the call."""
@@ -222,7 +225,8 @@ class Cache:
             if self.leaves_lengths:
                 self.learned.leave_lengths(failures, call.values)
             for entry in self.entries:
-                self.learned.observe(entry.guards, call.values, entry.light)
+                with torch._C.DisableTorchFunction():  # classes of tensors may watch who looks at them
+                    self.learned.observe(entry.guards, call.values, entry.light)
                 self.learned.see_classes(entry.classes)
             if any(failure.check is RELATION for failure in failures):  # it may have been asked whether a size is one
                 self.learned.guesses.give_up_ones()

@@ -175,6 +175,7 @@ class TensorHost(Host):
         self.loops = unrolling.Loops()  # that are not unrolled
         self.is_outermost = False  # the capture is one of the whole function
         self.in_loop = False  # the capture begins behind a break in a loop
+        self.below: Any = None  # what takes frames below a break of this session
         self.spelling = Spelling()
         self.counts_rounds = False  # whether others may turn out to be such
         self.tests: dict[Any, tuple[int, int]] = {}  # by place: how often a loop asked whether to go on, since when

@@ -7,6 +7,7 @@ import operator
 from typing import Any
 
 import torch
+from torch._guards import detect_fake_mode
 from torch.amp import autocast_mode
 from torch.autograd import profiler
 
@@ -163,6 +164,15 @@ def clear_autocast_cache(host: Any, f: Frame, function: Any, args: list[Any], kw
     if f.globals is not vars(autocast_mode):
         raise host.refuse("native-effect", "torch.clear_autocast_cache()", function="torch.clear_autocast_cache")
     host.recorder.state.forget_casts()
+
+
+@standin(detect_fake_mode)
+def stand_detect_fake_mode(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> None:
+    """Programs run without one, which torch asks when it rebuilds a tensor; its class counts and is never unchanged."""
+    with host.recorder.paused():
+        found = function()
+    if found is not None or kwargs or args not in ([], [None]):
+        raise host.refuse("tensor-mode", "a fake mode of the program's own", type="FakeTensorMode")
 
 
 @standin(InferenceGuard.__enter__)

@@ -94,9 +94,9 @@ def _from_class(recorder: Recorder, traced: TracedTensor, name: str) -> Any:
 
 def _grad(recorder: Recorder, traced: TracedTensor) -> Any:
     real = recorder.real(traced)
-    if real is not None:
+    if real is not None and real.is_leaf:  # others warn whenever somebody looks, guards too
         raise OutsideAttribute(real, "grad")
-    if traced._meta.leaf or id(traced) in recorder.inner_grads:
+    if real is None and (traced._meta.leaf or id(traced) in recorder.inner_grads):
         return recorder.inner_grad(traced)
     raise UnsupportedOp("Tensor.grad", "the gradient of a tensor that is no leaf", "autograd")
 

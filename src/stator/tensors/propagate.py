@@ -20,6 +20,7 @@ from torch._subclasses.fake_tensor import (
 )
 
 from stator.errors import Unsupported
+from stator.interruptions import is_interruption
 from stator.shapes.scalar import wrapped
 from stator.tensors import bindings
 from stator.tensors.arbitrary import laid_out
@@ -197,6 +198,8 @@ def quiet(func: Any) -> Iterator[list[warnings.WarningMessage]]:
     except Unsupported:
         raise
     except Exception as error:
+        if is_interruption(error):
+            raise
         if type(error).__name__ == "GuardOnDataDependentSymNode":
             raise DataDependent(describe(func), "it needs to know a size that only data tells") from None
         if "data is not allocated yet" in str(error):  # a C++ function that reads the data itself
