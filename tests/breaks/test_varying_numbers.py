@@ -29,6 +29,10 @@ def pieces(x: Any, n: int) -> Any:
     return x.split(n), x + 1
 
 
+def pieces_by_function(x: Any, n: int) -> Any:
+    return torch.cat([(part * 2).cumsum(0) for part in torch.split(x, n)])
+
+
 def bins(x: Any, n: int) -> Any:
     return torch.histc(x.sin(), bins=n, min=-1, max=1).cumsum(0)
 
@@ -59,7 +63,7 @@ def text(x: Any, n: int) -> Any:
     return x * 2, NAMES[n]
 
 
-PROGRAMS = [parts, stacked, pieces, bins, named_result, scaled, powers, triangle, filled, text]
+PROGRAMS = [parts, stacked, pieces, pieces_by_function, bins, named_result, scaled, powers, triangle, filled, text]
 
 
 def most_compilations() -> int:

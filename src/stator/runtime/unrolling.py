@@ -178,9 +178,8 @@ def note(host: Any, f: Frame, function: Any, args: list[Any], made: Any, before:
         places = frozenset().union(*(places_of(host, f, arg) for arg in args))
         if any(type(arg) is TracedTensor and arg._meta.size and type(arg._meta.size[0]) is TracedInt for arg in args):
             places |= here(f)
-    elif type(function) is FunctionType:  # a comprehension: what it makes has as many items
-        is_list = function.__name__ == "<listcomp>" and type(made) is list
-        places = host.counted.get(id(args[0]), frozenset()) if is_list else frozenset()
+    elif type(function) is FunctionType and function.__name__ == "<listcomp>":  # what it makes has as many items
+        places = host.counted.get(id(args[0]), frozenset())
     elif function is len and args and id(args[0]) in host.counted:
         host.lengths[f.path, made] = host.counted[id(args[0])] | here(f)
         return
