@@ -9,14 +9,15 @@ traced gets its input row by row, too.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 
-from stator.tensors.rules.layout import is_surely_row_major
-from stator.tensors.targets import Target, register, target_of
+from stator.tensors.rules.layout import is_filled, is_surely_row_major
+from stator.tensors.signals import UnsupportedOp
 from stator.tensors.traced import TracedTensor
 
 if TYPE_CHECKING:
@@ -26,28 +27,30 @@ _BELOW_IMAGES = 4  # dimensions
 _ANY = 1 << 30
 
 
-def _in_rows(
-    target: Target, place: int, below: int, recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """The call, with the tensor at `place` row by row if nothing but numbers comes before and it has few dimensions."""
-    inputs = args[: place + 1]
-    *numbers, last = inputs or (None,)
-    if recorder.traces and type(last) is TracedTensor and not any(type(one) is TracedTensor for one in numbers):
-        meta = last._meta
-        if len(inputs) > place and len(meta.size) < below and not is_surely_row_major(meta):
-            args = *numbers, recorder.call(torch.Tensor.contiguous, (last,), {}), *args[place + 1 :]
-    return recorder.record(target, args, kwargs)
+def _in_rows(place: int, below: int, recorder: Recorder, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments with the tensor at `place` row by row, if only numbers come before and it has few dimensions."""
+    if len(args) <= place or type(args[place]) is not TracedTensor:
+        return args
+    meta = args[place]._meta
+    if any(type(one) is TracedTensor for one in args[:place]) or len(meta.size) >= below or is_surely_row_major(meta):
+        return args
+    return *args[:place], recorder.call(torch.Tensor.contiguous, (args[place],), {}), *args[place + 1 :]
 
 
-_PLACES = {
-    F.batch_norm: (0, _BELOW_IMAGES),
-    torch.bernoulli: (0, _ANY),
-    torch.Tensor.bernoulli: (0, _ANY),
-    operator.pow: (1, _ANY),
-    torch.pow: (1, _ANY),
-    torch.float_power: (1, _ANY),
+def _normal_in_place(recorder: Recorder, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Torch draws other numbers into memory with gaps; a trace draws them apart, without gaps."""
+    if args and type(args[0]) is TracedTensor and not is_filled(args[0]._meta.size, args[0]._meta.stride):
+        raise UnsupportedOp("Tensor.normal_", "normal numbers drawn into memory with gaps", "random-state")
+    return args
+
+
+# What becomes of the arguments where a backend traces.
+CALLS: dict[Any, Callable[[Recorder, tuple[Any, ...]], tuple[Any, ...]]] = {
+    F.batch_norm: partial(_in_rows, 0, _BELOW_IMAGES),
+    torch.bernoulli: partial(_in_rows, 0, _ANY),
+    torch.Tensor.bernoulli: partial(_in_rows, 0, _ANY),
+    operator.pow: partial(_in_rows, 1, _ANY),
+    torch.pow: partial(_in_rows, 1, _ANY),
+    torch.float_power: partial(_in_rows, 1, _ANY),
+    torch.Tensor.normal_: _normal_in_place,
 }
-for _func, (_place, _below) in _PLACES.items():
-    _target = target_of(_func)
-    assert _target is not None
-    register(_func, partial(_in_rows, _target, _place, _below))

@@ -16,9 +16,8 @@ from stator.tensors.lowering import Found, lower
 from stator.tensors.meta import Meta, intern
 from stator.tensors.modes import read_state
 from stator.tensors.plan import Constant, New, Plan
-from stator.tensors.rules.layout import is_filled
 from stator.tensors.signals import NotLeaf, UnsupportedOp
-from stator.tensors.targets import RANDOM, Target, register, target_of
+from stator.tensors.targets import RANDOM, Target
 from stator.tensors.traced import TracedTensor
 
 if TYPE_CHECKING:
@@ -169,16 +168,4 @@ def _fork_rng(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any])
     raise NotLeaf(torch.random.fork_rng, "it is a context")
 
 
-def _normal_in_place(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Torch draws other numbers into memory with gaps; a trace draws them apart, without gaps."""
-    assert _NORMAL is not None
-    if recorder.traces and args and type(args[0]) is TracedTensor:
-        meta = args[0]._meta
-        if not is_filled(meta.size, meta.stride):
-            raise UnsupportedOp("Tensor.normal_", "normal numbers drawn into memory with gaps", "random-state")
-    return recorder.record(_NORMAL, args, kwargs)
-
-
-_NORMAL = target_of(torch.Tensor.normal_)
-register(torch.Tensor.normal_, _normal_in_place)
 RANDOM.update(manual_seed=_manual_seed, get_rng_state=_get_rng_state, set_rng_state=_set_rng_state, fork_rng=_fork_rng)

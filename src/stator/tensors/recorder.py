@@ -26,13 +26,13 @@ from stator.tensors import (
     indexing,
     inputs,
     int_numbers,
+    normalising,
     randomness,
     respelling,
 )
 from stator.tensors import contracting as contracting  # these register their rows
 from stator.tensors import data_dependent as data_dependent
 from stator.tensors import gradients as gradients
-from stator.tensors import normalising as normalising
 from stator.tensors import triangles as triangles
 from stator.tensors.applying import apply
 from stator.tensors.doubts import Doubts
@@ -341,6 +341,8 @@ class Recorder:
             target, args = SET_ITEM, form[1]
         elif self.has_floats and type(target.func) is FunctionType and takes_floats(args, kwargs):
             raise NotLeaf(target.func, "its operations take a symbolic float")
+        if self.traces and target.func in normalising.CALLS:
+            args = normalising.CALLS[target.func](self, args)
         if target.handler is not None:
             return target.handler(self, args, kwargs or {})
         if not kwargs:
