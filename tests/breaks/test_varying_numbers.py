@@ -132,3 +132,21 @@ def test_numbers_that_choose_are_constants() -> None:
 
     calls = [(torch.ones(3, 3), dim) for dim in (0, 1, -1)]
     check(program, vary=calls, fullgraph=False, expect_recompiles=2)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: torch.broadcast_tensors(x, y)[0] + 1,
+        lambda x, y: torch.atleast_2d(x + y, y)[0] + 1,
+        lambda x, y: torch.meshgrid(*torch.broadcast_tensors(x[0, :, 0], y[:, 0]), indexing="ij")[0] + 1,
+    ],
+)
+def test_as_many_results_whatever_the_sizes(function: Any) -> None:
+    """These find something out about sizes, too."""
+    compiled = stator.compile(function, backend="eager")
+    with events.recording("break") as breaks:
+        for count in (3, 5, 2, 7):
+            x, y = torch.randn(2, count, 4), torch.randn(count, 4)
+            assert torch.equal(compiled(x, y), function(x, y))
+    assert not breaks

@@ -29,7 +29,11 @@ FEW = 8
 LEVELS = 8  # of such containers in one another: one may hold itself
 LEAST_ROUNDS = 2  # of a loop that is worth breaks
 COUNTED = frozenset({tuple, list, type(iter(()))})  # results of operations that may have as many items as a size says
-TOLD = frozenset({"chunk", "tensor_split"})  # operations that are told how many items to make
+PARTING = frozenset({  # operations that give as many items as a size or a number says
+    "chunk", "dsplit", "hsplit", "split", "split_with_sizes", "tensor_split", "tolist", "unbind", "unsafe_chunk",
+    "unsafe_split", "vsplit", "__iter__",
+})  # fmt: skip
+TOLD = frozenset({"chunk", "tensor_split", "unsafe_chunk", "dsplit", "hsplit", "vsplit"})  # they are told how many
 PASSING = frozenset({enumerate, zip, reversed, iter, list, tuple})  # what is made of such a thing has so many, too
 FUNCTIONS = (type, BuiltinFunctionType)
 
@@ -186,8 +190,8 @@ def note(host: Any, f: Frame, function: Any, args: list[Any], made: Any, before:
     elif function is range:
         places = frozenset().union(*(host.lengths.get((f.path, arg), ()) for arg in args if type(arg) is int))
         places |= here(f) if TracedInt in map(type, args) else frozenset()
-    elif type(made) in COUNTED and stamp(host) != before and host.recorder.takes(function):
-        places = frozenset() if is_told(function, args) else here(f)
+    elif type(made) in COUNTED and stamp(host) != before and is_parting(host, function, args):
+        places = here(f)
     else:
         return
     if places:
@@ -210,11 +214,12 @@ def drop_guesses(host: Any, symbols: Iterable[Any]) -> None:
         raise Again(None, lessons)
 
 
-def is_told(function: Any, args: list[Any]) -> bool:
-    """Whether an operation is given the number of items to make, or their sizes."""
-    if any(type(arg) in (list, tuple) for arg in args):
-        return True
-    return getattr(function, "__name__", "") in TOLD and TracedInt not in map(type, args)
+def is_parting(host: Any, function: Any, args: list[Any]) -> bool:
+    """Whether how many items an operation gives depends on a number that varies, and none that it is given says so."""
+    name = getattr(function, "__name__", "")
+    if name not in PARTING or any(type(arg) in (list, tuple) for arg in args) or not host.recorder.takes(function):
+        return False
+    return name not in TOLD or TracedInt in map(type, args)
 
 
 def note_iterator(host: Any, f: Frame, value: Any, made: Any, before: Any) -> None:

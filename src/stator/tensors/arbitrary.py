@@ -16,7 +16,7 @@ _T = torch.Tensor
 # They give new tensors, of as many dimensions in any case; sizes that are not one must be equal, which is guarded.
 _NAMES = """
     matmul mm bmm addmm baddbmm addbmm einsum where masked_fill add sub mul div cumsum sum mean softmax log_softmax
-    triu tril flip sort argsort cumprod outer diag diag_embed diagflat eye repeat_interleave var std amax amin logsumexp
+    triu tril flip sort argsort cumprod outer diag diag_embed diagflat eye repeat_interleave amax amin logsumexp
     cosine_similarity
 """
 _OPERATORS = (operator.add, operator.sub, operator.mul, operator.truediv, operator.matmul, operator.neg)
