@@ -16,7 +16,7 @@ import torch
 from torch import fx
 
 from stator.errors import BackendError, InvalidBackend, InvalidOptions
-from stator.graph import drawn, first_calls, formulas, inference, module, multiples, result_strides, unused
+from stator.graph import drawn, first_calls, formulas, inference, module, multiples, replayed, result_strides, unused
 from stator.graph.cache_tag import tagged
 from stator.graph.devices import is_on_cpu
 from stator.graph.heard import HEARD, told_afterwards
@@ -44,11 +44,19 @@ def aot_eager(graph: fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
 
     first_calls.install()
 
-    def boxed(traced: fx.GraphModule, _: Sequence[Any]) -> Any:
-        return aot_autograd.make_boxed_func(_regrouping(traced).forward)
+    def forward(traced: fx.GraphModule, _: Sequence[Any]) -> Any:
+        return aot_autograd.make_boxed_func(replayed.forward(traced).forward)
+
+    def backward(traced: fx.GraphModule, _: Sequence[Any]) -> Any:
+        return aot_autograd.make_boxed_func(replayed.backward(traced).forward)
 
     compiled: Compiled = aot_autograd.aot_module_simplified(
-        graph, inputs, fw_compiler=boxed, decompositions=drawn.FORMULAS, keep_inference_input_mutations=True
+        graph,
+        inputs,
+        fw_compiler=forward,
+        bw_compiler=backward,
+        decompositions=drawn.FORMULAS,
+        keep_inference_input_mutations=True,
     )
     return compiled
 
@@ -113,17 +121,7 @@ def _forward_or_backward(graph: fx.GraphModule, inputs: Sequence[Any], **options
         return compile_fx.compile_fx_inner(graph, inputs, **options)
     except InductorError:
         _log.debug("Inductor does not compile this backward pass", exc_info=True)
-        return aot_autograd.make_boxed_func(_regrouping(traced).forward)
-
-
-def _regrouping(traced: fx.GraphModule) -> fx.GraphModule:
-    """A graph that writes to none of its own tensors, with copies where a view cannot be: torch's fake tensors lie
-    in memory in another way than results of some kernels do (`softplus_backward`)."""
-    for node in traced.graph.nodes:
-        if node.target is torch.ops.aten.view.default:
-            node.target = torch.ops.aten.reshape.default
-    traced.recompile()
-    return traced
+        return aot_autograd.make_boxed_func(replayed.backward(traced).forward)
 
 
 def inductor_settings(mode: str | None, options: dict[str, Any] | None, dynamic: bool | None = None) -> dict[str, Any]:

@@ -26,9 +26,9 @@ from stator.tensors import (
     indexing,
     inputs,
     int_numbers,
-    normalising,
     randomness,
     respelling,
+    traced_arguments,
 )
 from stator.tensors import contracting as contracting  # these register their rows
 from stator.tensors import data_dependent as data_dependent
@@ -341,8 +341,8 @@ class Recorder:
             target, args = SET_ITEM, form[1]
         elif self.has_floats and type(target.func) is FunctionType and takes_floats(args, kwargs):
             raise NotLeaf(target.func, "its operations take a symbolic float")
-        if self.traces and target.func in normalising.CALLS:
-            args = normalising.CALLS[target.func](self, args)
+        if self.traces and target.func in traced_arguments.CALLS:
+            args = traced_arguments.CALLS[target.func](self, args, kwargs or {})
         if target.handler is not None:
             return target.handler(self, args, kwargs or {})
         if not kwargs:
