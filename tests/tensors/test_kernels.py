@@ -36,6 +36,33 @@ def test_an_error_about_types_is_raised_where_the_program_expects_it(name):
     check(program, torch.randn(4, 4), **BROKEN, dynamic=True)
 
 
+NO_DIMENSION = {
+    "softmax": lambda x: F.softmax(x, -3),
+    "softmin": lambda x: F.softmin(x, 2),
+    "sort": lambda x: x.sort(2),
+    "stable sort": lambda x: torch.sort(x, stable=True, dim=5),
+    "argsort": lambda x: x.argsort(-4),
+    "slice_scatter": lambda x: x.slice_scatter(x, 3),
+    "sum": lambda x: x.sum(2),
+    "cat": lambda x: torch.cat([x, x], 2),
+}
+
+
+@pytest.mark.parametrize("name", NO_DIMENSION)
+def test_an_error_about_dimensions_is_raised_where_the_program_expects_it(name):
+    refused = NO_DIMENSION[name]
+
+    def program(x):
+        try:
+            refused(x)
+        except IndexError as error:
+            return x * 2, str(error)
+        return x
+
+    check(program, torch.randn(4, 4), **BROKEN)
+    check(program, torch.randn(4, 4), **BROKEN, dynamic=True)
+
+
 def test_types_that_a_kernel_takes_are_captured_whole():
     def program(x, index):
         return x[index].half() + x.long() * index[:, None], torch.where(x > 0, x.double(), 0)

@@ -1,4 +1,7 @@
-"""Kernels that some types lack: fake tensors do not know, so a call of such types is tried for real on small zeros."""
+"""What kernels refuse and fake tensors do not: types that some lack, and dimensions that there are not.
+
+Such a call is tried for real on small zeros.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,16 @@ MOST = 2**16  # elements of all tensors of a call that is tried
 USUAL = (frozenset({torch.float32}), frozenset({torch.float64}))  # kernels have these, if nothing else comes along
 # What is not about types follows from the zeros, or fake tensors say it themselves.
 _OF_TYPES = re.compile(r"not implemented for|type|integral|floating|complex|bool|\blong\b|kernel", re.IGNORECASE)
+_aten = torch.ops.aten
+_UNCHECKED = frozenset(  # whatever the dimension
+    {_aten._softmax.default, _aten.sort.default, _aten.sort.stable, _aten.slice_scatter.default}
+)
 
 
 def try_kernel(func: Any, args: Any, kwargs: Any, made: Any) -> None:
-    """Raises what the CPU says of the types of the arguments, if it can be known cheaply."""
+    """Raises what the CPU says of the dimension or of the types of the arguments, if it can be known cheaply."""
+    if func in _UNCHECKED:
+        _try_dimension(func, args, kwargs)
     if "backward" in func._schema.name:  # types are forward's; what it has kept may be opaque memory, where zeros crash
         return
     tensors = [*_tensors(args), *_tensors(kwargs.values())]
@@ -38,6 +47,16 @@ def try_kernel(func: Any, args: Any, kwargs: Any, made: Any) -> None:
         except (RuntimeError, TypeError, IndexError) as error:
             if _OF_TYPES.search(str(error)):
                 raise
+
+
+def _try_dimension(func: Any, args: Any, kwargs: Any) -> None:
+    tensors = [*_tensors(args), *_tensors(kwargs.values())]
+    real = {id(tensor): torch.zeros((1,) * tensor.dim(), dtype=tensor.dtype) for tensor in tensors}
+    with torch._C._DisablePythonDispatcher():
+        try:
+            func(*_with(real, tuple(args)), **{name: _with(real, value) for name, value in kwargs.items()})
+        except RuntimeError:
+            return  # of sizes and types, which zeros of one element say nothing about
 
 
 def _tensors(values: Iterable[Any]) -> Iterable[torch.Tensor]:
