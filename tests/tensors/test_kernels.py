@@ -45,6 +45,16 @@ NO_DIMENSION = {
     "slice_scatter": lambda x: x.slice_scatter(x, 3),
     "sum": lambda x: x.sum(2),
     "cat": lambda x: torch.cat([x, x], 2),
+    "roll": lambda x: x.sum().roll(1, 0),
+}
+OTHERS = {
+    "uniform_": lambda x: x.clone().uniform_(3, -1),
+    "random_": lambda x: x.clone().random_(5, 2),
+    "random_ to": lambda x: x.clone().random_(-3),
+    "init": lambda x: torch.nn.init.uniform_(x.clone(), 3, -1),
+    "bucketize": lambda x: torch.bucketize(x, x),
+    "__radd__": lambda x: torch.Tensor.__radd__(1, x),
+    "__add__": lambda x: torch.Tensor.__add__(1, x),
 }
 
 
@@ -61,6 +71,24 @@ def test_an_error_about_dimensions_is_raised_where_the_program_expects_it(name):
 
     check(program, torch.randn(4, 4), **BROKEN)
     check(program, torch.randn(4, 4), **BROKEN, dynamic=True)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_errors_are_raised_where_the_program_expects_them(name):
+    refused = OTHERS[name]
+
+    def program(x):
+        try:
+            refused(x)
+        except (RuntimeError, TypeError) as error:
+            return x * 2, str(error), torch.rand(1)
+        return x
+
+    check(program, torch.randn(4, 4), **BROKEN)
+
+
+def test_bounds_of_random_numbers_are_looked_at_without_drawing():
+    check(lambda x: (x.uniform_(-1, 3), x.random_(2, 9), torch.rand(2)), torch.zeros(3))
 
 
 def test_types_that_a_kernel_takes_are_captured_whole():

@@ -12,7 +12,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from stator.shapes.unbacked import guessed
-from stator.tensors.kernels import try_kernel
+from stator.tensors.kernels import UNCHECKED, try_arguments, try_kernel
 from stator.tensors.meta import Meta
 
 
@@ -51,6 +51,8 @@ class WatchingMode(FakeTensorMode):
             for tensor in value if isinstance(value, (list, tuple)) else (value,):
                 if isinstance(tensor, torch.Tensor):
                     self.written.add(storage_of(tensor))
+        if func in UNCHECKED:
+            try_arguments(func, args, kwargs)
         env = self.shape_env
         if env is None or func not in _CONVOLUTIONS:
             made = super().__torch_dispatch__(func, types, args, kwargs)

@@ -18,15 +18,37 @@ USUAL = (frozenset({torch.float32}), frozenset({torch.float64}))  # kernels have
 # What is not about types follows from the zeros, or fake tensors say it themselves.
 _OF_TYPES = re.compile(r"not implemented for|type|integral|floating|complex|bool|\blong\b|kernel", re.IGNORECASE)
 _aten = torch.ops.aten
-_UNCHECKED = frozenset(  # whatever the dimension
-    {_aten._softmax.default, _aten.sort.default, _aten.sort.stable, _aten.slice_scatter.default}
-)
+# What fake tensors take whatever the arguments are: the errors that zeros tell, and how many of them there are in each
+# dimension. Nothing is drawn for none.
+UNCHECKED: dict[Any, tuple[type[Exception], int]] = {
+    _aten._softmax.default: (IndexError, 1),
+    _aten.sort.default: (IndexError, 1),
+    _aten.sort.stable: (IndexError, 1),
+    _aten.slice_scatter.default: (IndexError, 1),
+    _aten.bucketize.Tensor: (RuntimeError, 1),
+    _aten.uniform_.default: (RuntimeError, 0),
+    getattr(_aten.random_, "from"): (RuntimeError, 0),
+    _aten.random_.to: (RuntimeError, 0),
+}
+
+
+def try_arguments(func: Any, args: Any, kwargs: Any) -> None:
+    """Raises what the CPU says of arguments that fake tensors do not look at."""
+    kind, size = UNCHECKED[func]
+    tensors = [*_tensors(args), *_tensors(kwargs.values())]
+    sizes = [(1,) * tensor.dim() if size else (0,) for tensor in tensors]
+    real = {id(one): torch.zeros(shape, dtype=one.dtype) for one, shape in zip(tensors, sizes, strict=True)}
+    with torch._C._DisablePythonDispatcher():
+        try:
+            func(*_with(real, tuple(args)), **{name: _with(real, value) for name, value in kwargs.items()})
+        except kind:
+            raise
+        except Exception:
+            return  # of sizes and types, which such zeros say nothing about
 
 
 def try_kernel(func: Any, args: Any, kwargs: Any, made: Any) -> None:
-    """Raises what the CPU says of the dimension or of the types of the arguments, if it can be known cheaply."""
-    if func in _UNCHECKED:
-        _try_dimension(func, args, kwargs)
+    """Raises what the CPU says of the types of the arguments, if it can be known cheaply."""
     if "backward" in func._schema.name:  # types are forward's; what it has kept may be opaque memory, where zeros crash
         return
     tensors = [*_tensors(args), *_tensors(kwargs.values())]
@@ -47,16 +69,6 @@ def try_kernel(func: Any, args: Any, kwargs: Any, made: Any) -> None:
         except (RuntimeError, TypeError, IndexError) as error:
             if _OF_TYPES.search(str(error)):
                 raise
-
-
-def _try_dimension(func: Any, args: Any, kwargs: Any) -> None:
-    tensors = [*_tensors(args), *_tensors(kwargs.values())]
-    real = {id(tensor): torch.zeros((1,) * tensor.dim(), dtype=tensor.dtype) for tensor in tensors}
-    with torch._C._DisablePythonDispatcher():
-        try:
-            func(*_with(real, tuple(args)), **{name: _with(real, value) for name, value in kwargs.items()})
-        except RuntimeError:
-            return  # of sizes and types, which zeros of one element say nothing about
 
 
 def _tensors(values: Iterable[Any]) -> Iterable[torch.Tensor]:

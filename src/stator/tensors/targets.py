@@ -267,7 +267,7 @@ _register_operators()
 def as_operator(target: Target, args: tuple[Any, ...]) -> tuple[Target, tuple[Any, ...]]:
     """The operator that a method call with positional arguments means, if there is one."""
     found = target.operator
-    if found is not None and len(args) == ARITY[found.func]:
+    if found is not None and len(args) == ARITY[found.func] and isinstance(args[0], torch.Tensor):
         return found, (args[::-1] if target.reflected else args)
     if target.func in _INPLACE and type(args[0]) is not TracedTensor:
         return _targets[_INPLACE[target.func]], args

@@ -154,8 +154,9 @@ def _pad(input: Meta, pad: Any, mode: str = "constant", value: Any = None) -> Fr
 
 
 def _roll(input: Meta, shifts: Any, dims: Any = None) -> Fresh:
-    need(is_row_major(input))
-    given = [(value,) if type(value) in (int, TracedInt) else tuple(value) for value in (shifts, dims or ())]
+    need(is_row_major(input) and (dims is None or input.size))
+    dims = () if dims is None else dims
+    given = [(value,) if type(value) in (int, TracedInt) else tuple(value) for value in (shifts, dims)]
     need(given[0] and len(given[0]) == len(given[1] or (0,)))
     for dim in given[1]:
         _dim(dim, len(input.size))
