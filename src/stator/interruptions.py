@@ -22,7 +22,12 @@ def handlers() -> Iterator[CodeType]:
     for number in signal.valid_signals():
         handler: Any = signal.getsignal(number)
         handler = getattr(handler, "func", handler)  # of a partial
-        for called in (handler, type(handler).__call__):
+        for called in (handler, method_of(type(handler))):
             function = getattr(called, "__func__", called)
             if isinstance(function, FunctionType):
                 yield function.__code__
+
+
+def method_of(cls: type) -> Any:
+    """What instances of a class run when they are called; not what the class itself does, as an enumeration."""
+    return next((vars(base)["__call__"] for base in cls.__mro__ if "__call__" in vars(base)), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import enum
 import functools
 import gc
 import importlib
@@ -21,6 +22,7 @@ from stator import _frames
 from stator._entry import Compiled
 from stator.guards import GuardSet, arg
 from stator.guards.check import EQ
+from stator.interruptions import handlers
 
 
 def surroundings() -> tuple[Any, ...]:
@@ -418,6 +420,16 @@ def test_anywhere(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         assert log == [1]
         log.clear()
         number += 1 + number // 10
+
+
+def test_handlers_are_those_of_the_program() -> None:
+    """Most signals have the members of an enumeration, whose class can be called."""
+    assert enum.EnumType.__call__.__code__ not in set(handlers())
+    before = signal.signal(signal.SIGUSR1, Trap())
+    try:
+        assert Trap.__call__.__code__ in set(handlers())
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_entries_die_without_python_code() -> None:
