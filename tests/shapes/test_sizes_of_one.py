@@ -157,3 +157,10 @@ def test_norms_of_a_single_number():
         expect_recompiles=None,
         expect_breaks=None,
     )
+
+
+@pytest.mark.parametrize("widths", [(9, 5, 7, 5, 12), (5, 9, 5, 7), (6, 6, 5)])
+def test_torch_asks_until_what_it_was_told_is_so(widths):
+    """A backend's questions whether a size is 1 have the answer that a guard gave: torch's `im2col` had no end."""
+    calls = [(torch.randn(2, 3 + i, 7, width),) for i, width in enumerate(widths)]
+    check(lambda x: F.unfold(x, 3, (1, 2), (2, 0), 2), vary=calls, backend="aot_eager", expect_recompiles=None)

@@ -91,6 +91,17 @@ def env_class() -> Any:
         laying_out = False  # it only matters to the strides of results whether a size is 1
         exact = False  # how many dimensions there are, or whether they are new, depends on whether a size is 1
         approximate = False  # the layout of results may be that of the example
+        settled: dict[Any, bool]  # what guards say of the questions that they answer
+        looked = 0  # at so many guards for that
+
+        def _answered(self, expr: Any) -> bool | None:
+            """What a guard says: where any answer would do, none may be another one, torch may ask until it is that."""
+            if self.looked != len(self.guards):
+                settled = self.__dict__.setdefault("settled", {})
+                for guard in self.guards[self.looked :]:
+                    settled[guard.expr], settled[sympy.Not(guard.expr)] = True, False
+                self.looked = len(self.guards)
+            return self.settled.get(expr) if self.looked else None
 
         def evaluate_sym_node(self, sym_node: Any, size_oblivious: bool = False, fallback_value: Any = None) -> Any:
             if self.choosing and fallback_value is not None:
@@ -107,6 +118,8 @@ def env_class() -> Any:
                 known: bool | None = self.symbols.unknowns.foretold(_unless_empty(expr) if self.captured else expr)
                 if known is not None:
                     return known
+            if (known := self._answered(expr)) is not None:
+                return known
             hinted = expr.is_Relational and sym_node.has_hint()
             if hinted and (calculated or may_be_one or self._counts(expr)) and self._is_arbitrary(expr, calculated):
                 return bool(sym_node.hint)
