@@ -122,9 +122,10 @@ def _no_key(value: Any, key: Any) -> bool:
 
 def _no_attr(value: Any, key: Any) -> bool:
     try:
-        return key not in instance_dict(value)
+        fields = instance_dict(value)
     except AttributeError:
         return True
+    return (isinstance(value, type) or key_is_safe(fields, key)) and key not in fields
 
 
 def _tensor(value: Any, key: Any) -> bool:
