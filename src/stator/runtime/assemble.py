@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _warnings
 import builtins
 import functools
 import operator
@@ -523,6 +524,8 @@ class Assembly:
 
     def effects(self) -> Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
         """Deferred calls; what was printed before the program exchanged `sys.stdout` goes to the one before."""
+        if self.host.filters_mutated:  # no filter changes behind a warning that is deferred
+            yield _warnings._filters_mutated, (), {}  # type: ignore[attr-defined]
         namespace = self.host.namespaces.get(id(vars(sys)))
         if namespace is None or "stdout" not in namespace.touched:
             yield from self.host.effects
