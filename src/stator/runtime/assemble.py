@@ -340,9 +340,9 @@ class Assembly:
             return id(obj) in host.inside_functions
         if kind is types.CellType:
             return id(obj) not in host.cells
-        if isinstance(obj, type):
+        if issubclass(type(obj), type):
             return id(obj) in host.inside_types
-        if isinstance(obj, types.ModuleType):
+        if issubclass(type(obj), types.ModuleType):
             return id(obj) not in host.records
         return id(obj) not in host.namespaces
 
@@ -435,9 +435,9 @@ class Assembly:
 
     def write_contents(self, emitter: Emitter, record: Any) -> None:
         """Brings an outside container up to date."""
-        if isinstance(record.inner, deque) and record.inner.maxlen != record.obj.maxlen:
+        if issubclass(type(record.inner), deque) and record.inner.maxlen != record.obj.maxlen:
             raise CannotRebuild(record.inner, "it was given another length that it may have")
-        if not isinstance(record.inner, set):
+        if not issubclass(type(record.inner), set):
             effects.contents(emitter, record.inner, record.before, record.inner)
         elif effects.table(emitter, record.inner, record.before, record.obj, self.with_constants(record.inner)):
             layout = record.path.part("layout", _entry.set_layout)
