@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from test.support import import_helper
 
 import stator
 
@@ -74,3 +75,36 @@ def test_same(f: Any) -> None:
     compiled = stator.compile(f, backend="eager")
     for own in (False, True, False) if f is counted else (False, False):
         assert observed(compiled, own) == observed(f, own)
+
+
+def test_filters_that_a_hit_changes_count_for_places_that_warned_before() -> None:
+    def listen(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        warnings.simplefilter("always")
+        return y * 2
+
+    def heard(function: Any) -> list[int]:
+        counts = []
+        namespace: dict[str, Any] = {"warnings": warnings}
+        exec("def give():\n    warnings.warn('again')", namespace)
+        for _ in range(3):
+            with warnings.catch_warnings(record=True) as kept:
+                warnings.simplefilter("default")
+                namespace["give"]()
+                namespace["give"]()
+                function(torch.ones(2))
+                namespace["give"]()
+                counts.append(len(kept))
+        return counts
+
+    assert heard(stator.compile(listen, backend="eager", fullgraph=True)) == heard(listen) == [2, 2, 2]
+
+
+def test_filters_of_another_copy_of_the_module_are_changed_by_cpython() -> None:
+    another = import_helper.import_fresh_module("warnings", fresh=["_warnings"])
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        another._filters_mutated()
+        return x + 1
+
+    assert stator.explain(f, backend="eager")(torch.ones(2)).breaks[0].id == "native-unknown"

@@ -102,3 +102,34 @@ def test_a_dict_that_may_be_that_of_a_tensor() -> None:
         t: Any = torch.ones(1)
         t.n = 2
         assert compiled(torch.ones(2), t, t.__dict__ if same else {"n": 2})[1] == (3 if same else 2)
+
+
+class Alike:
+    """A key that has the hash of an attribute's name, and says how often it was compared."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __hash__(self) -> int:
+        return hash("size")
+
+    def __eq__(self, other: object) -> bool:
+        self.asked += 1
+        return False
+
+
+def test_attributes_among_keys_that_are_compared_in_python() -> None:
+    def f(x: torch.Tensor, o: Any) -> Any:
+        return x + 1, hasattr(o, "size"), x + 2
+
+    def asked(function: Callable[..., Any]) -> list[int]:
+        key, o = Alike(), Plain()
+        o.__dict__[key] = 0
+        counts = []
+        for _ in range(3):
+            assert function(torch.ones(2), o)[1] is False
+            counts.append(key.asked)
+        return counts
+
+    assert asked(stator.compile(f, backend="eager")) == asked(f)
+    assert not stator.report.events.events("error")

@@ -52,9 +52,9 @@ def show(value: Any, limit: int = 60) -> str:
     """A short text for a value; builtin values in full, others by kind, so that no user code runs."""
     if value is GONE:
         return repr(value)
-    if isinstance(value, enum.Enum):
+    if issubclass(type(value), enum.Enum):
         return f"{type(value).__qualname__}.{vars(value).get('_name_', '?')}"  # one that is being made has no name
-    if isinstance(value, type | types.FunctionType | types.ModuleType):
+    if issubclass(type(value), type | types.FunctionType | types.ModuleType):
         return describe_object(value)
     if type(value) in SHOWN:
         text = repr(value)
@@ -70,7 +70,7 @@ def length_of(value: Any) -> int:
 
 def keys_in_order(value: dict[Any, Any]) -> tuple[Any, ...]:
     """The keys as iteration gives them, also of an OrderedDict that was reordered."""
-    order = OrderedDict if isinstance(value, OrderedDict) else dict
+    order = OrderedDict if issubclass(type(value), OrderedDict) else dict
     return tuple(order.__iter__(value))
 
 
@@ -79,7 +79,7 @@ def _type_is(value: Any, key: Any) -> bool:
 
 
 def _type_version(value: Any, key: Any) -> bool:
-    return isinstance(value, type) and key != 0 and _entry.type_version(value) == key
+    return issubclass(type(value), type) and key != 0 and _entry.type_version(value) == key
 
 
 def _is(value: Any, key: Any) -> bool:
@@ -96,9 +96,9 @@ def _not_empty(value: Any, _: Any) -> bool:
 
 def _set_of(value: Any, key: Any) -> Any:
     """Membership by the builtin type; raises where only user code could tell."""
-    if not isinstance(value, set | frozenset) or not key_is_safe(value, key):
+    if not issubclass(type(value), set | frozenset) or not key_is_safe(value, key):
         raise KeyError(key)
-    return set if isinstance(value, set) else frozenset
+    return set if issubclass(type(value), set) else frozenset
 
 
 def _has_element(value: Any, key: Any) -> bool:
@@ -110,21 +110,22 @@ def _no_element(value: Any, key: Any) -> bool:
 
 
 def _keys(value: Any, key: Any) -> bool:
-    if not isinstance(value, dict):
+    if not issubclass(type(value), dict):
         return False
     now = keys_in_order(value)
     return len(now) == len(key) and all(same(have, want) for have, want in zip(now, key, strict=True))
 
 
 def _no_key(value: Any, key: Any) -> bool:
-    return isinstance(value, dict) and key_is_safe(value, key) and not dict.__contains__(value, key)
+    return issubclass(type(value), dict) and key_is_safe(value, key) and not dict.__contains__(value, key)
 
 
 def _no_attr(value: Any, key: Any) -> bool:
     try:
-        return key not in instance_dict(value)
+        fields = instance_dict(value)
     except AttributeError:
         return True
+    return (issubclass(type(value), type) or key_is_safe(fields, key)) and key not in fields
 
 
 def _tensor(value: Any, key: Any) -> bool:
@@ -152,7 +153,7 @@ def _empty_cell(value: Any, _: Any) -> bool:
 
 def _alive(value: Any, key: Any) -> bool:
     reference = value if key is None else key
-    if not isinstance(reference, weakref.ref):
+    if not issubclass(type(reference), weakref.ref):
         return False
     target = weakref.ref.__call__(reference)
     return target is not None and (key is None or target is value)
@@ -179,7 +180,7 @@ def _show_type(value: Any, _: Any) -> str:
 
 
 def _show_version(value: Any, _: Any) -> str:
-    return str(_entry.type_version(value)) if isinstance(value, type) else show(value)
+    return str(_entry.type_version(value)) if issubclass(type(value), type) else show(value)
 
 
 def _show_len(value: Any, _: Any) -> str:
@@ -187,7 +188,7 @@ def _show_len(value: Any, _: Any) -> str:
 
 
 def _show_keys(value: Any, _: Any) -> str:
-    return show(keys_in_order(value)) if isinstance(value, dict) else show(value)
+    return show(keys_in_order(value)) if issubclass(type(value), dict) else show(value)
 
 
 def _show_tensor(value: Any, key: TensorSpec) -> str:
@@ -196,7 +197,7 @@ def _show_tensor(value: Any, key: TensorSpec) -> str:
 
 def _show_code(value: Any, _: Any) -> str:
     code = getattr(value, "__code__", None)
-    return _code_place(code) if isinstance(code, types.CodeType) else show(value)
+    return _code_place(code) if issubclass(type(code), types.CodeType) else show(value)
 
 
 def _code_place(code: Any) -> str:

@@ -254,7 +254,7 @@ def _read(relation: Relation, values: Sequence[Any], arg_names: Sequence[str]) -
 
 def _failure(row: Row, arg_names: Sequence[str], value: Any = None, new: str | None = None) -> Failure:
     path, check, key, origin = row
-    old = key.describe(arg_names) if isinstance(key, Path | Relation) else check.old(key)
+    old = key.describe(arg_names) if issubclass(type(key), Path | Relation) else check.old(key)
     if new is None:
         try:
             new = check.new(value, key)
@@ -268,7 +268,7 @@ def _describe(row: Row, arg_names: Sequence[str]) -> str:
     path, check, key, _ = row
     if check is DISTINCT:
         return f"DISTINCT {', '.join(each.describe(arg_names) for each in key)}"
-    old = key.describe(arg_names) if isinstance(key, Path | Relation) else check.old(key)
+    old = key.describe(arg_names) if issubclass(type(key), Path | Relation) else check.old(key)
     where = "" if path is None else path.describe(arg_names)
     return " ".join(part for part in (check.name, where, old) if part)
 

@@ -41,7 +41,7 @@ class Accessor:
 
 def instance_dict(value: Any) -> Any:
     """The instance `__dict__` itself, whatever the class says about attributes."""
-    if isinstance(value, type):
+    if issubclass(type(value), type):
         return type.__getattribute__(value, "__dict__")
     return object.__getattribute__(value, "__dict__")
 
@@ -67,7 +67,7 @@ def _load_attr(value: Any, name: str) -> Any:
 
 
 def _load_dict(value: Any, _: Any) -> Any:
-    if isinstance(value, type):
+    if issubclass(type(value), type):
         raise TypeError("a class has no instance dict of its own")
     return instance_dict(value)
 
@@ -84,7 +84,7 @@ def _class_attribute(cls: type, name: str) -> Any:
     for base in cls.__mro__:
         if name in base.__dict__:
             found = base.__dict__[name]
-            if hasattr(type(found), "__get__") and not isinstance(found, _BINDS_IN_C):
+            if hasattr(type(found), "__get__") and not issubclass(type(found), _BINDS_IN_C):
                 raise AttributeError(name)
             return found
     return _ABSENT
@@ -92,9 +92,9 @@ def _class_attribute(cls: type, name: str) -> Any:
 
 def _load_getattr(value: Any, name: str) -> Any:
     attribute = _class_attribute(type(value), name)
-    if isinstance(attribute, types.MemberDescriptorType | types.GetSetDescriptorType):
+    if issubclass(type(attribute), types.MemberDescriptorType | types.GetSetDescriptorType):
         return attribute.__get__(value, type(value))
-    if isinstance(value, type):
+    if issubclass(type(value), type):
         _class_attribute(value, name)
         default: Any = type
     else:
@@ -113,12 +113,12 @@ def _load_classdict(value: Any, name: str) -> Any:
 
 
 def _load_item(value: Any, index: int) -> Any:
-    return (list if isinstance(value, list) else tuple).__getitem__(value, index)
+    return (list if issubclass(type(value), list) else tuple).__getitem__(value, index)
 
 
 def key_is_safe(value: Any, key: Any) -> bool:
     """False if only user code could tell whether a key of the dict, or an element of the set, equals this one."""
-    kind: Any = set if isinstance(value, set) else frozenset if isinstance(value, frozenset) else dict
+    kind: Any = set if issubclass(type(value), set) else frozenset if issubclass(type(value), frozenset) else dict
     if is_plain(key) and PLAIN.issuperset(map(type, kind.__iter__(value))):  # large dicts are asked about many keys
         return True
     number, comparable = hash(key), is_comparable(key)
@@ -138,7 +138,7 @@ def _load_key(value: Any, key: Any) -> Any:
 
 
 def _load_key_at(value: Any, index: int) -> Any:
-    if isinstance(value, OrderedDict):  # its iterator would hash the keys
+    if issubclass(type(value), OrderedDict):  # its iterator would hash the keys
         return _entry.stored_hashes(value)[index][0]
     return next(islice(dict.__iter__(value), index, None))
 
@@ -149,9 +149,9 @@ def _load_seq(value: Any, index: int) -> Any:
 
 
 def _load_iter_at(value: Any, index: int) -> Any:
-    if isinstance(value, dict):
+    if issubclass(type(value), dict):
         return _load_key_at(value, index)
-    order: Any = set if isinstance(value, set) else frozenset
+    order: Any = set if issubclass(type(value), set) else frozenset
     return next(islice(order.__iter__(value), index, None))
 
 
@@ -338,18 +338,20 @@ def _variable(cell: Path, text: str) -> str | None:
 
 def describe_object(value: Any) -> str:
     """A short name for an object people may know."""
-    if isinstance(value, types.ModuleType):
-        return value.__name__
+    if issubclass(type(value), types.ModuleType):
+        return str(instance_dict(value).get("__name__"))
     if value is GONE:
         return repr(value)
     if value is sys.modules:
         return "sys.modules"
-    if isinstance(value, dict) and isinstance(value.get("__name__"), str):
+    if issubclass(type(value), dict) and isinstance(value.get("__name__"), str):
         return f"globals of {value['__name__']}"
-    name = getattr(value, "__qualname__", None)
+    kind = type(value)
+    asks_nobody = type(kind.__getattribute__) is types.WrapperDescriptorType and not hasattr(kind, "__getattr__")
+    name = getattr(value, "__qualname__", None) if asks_nobody else None
     if isinstance(name, str):
         return name
-    if isinstance(value, int | float | complex | str | bytes | None):
+    if issubclass(type(value), int | float | complex | str | bytes | None):
         return repr(value)
     return f"<{type(value).__qualname__}>"
 

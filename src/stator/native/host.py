@@ -51,6 +51,7 @@ class Host(ImportingWorld):
         self.registered: set[tuple[int, int]] = set()  # (abstract class, class) whose relation is guarded
         self.gc_enabled = gc.isenabled()
         self.gc_switched = False
+        self.filters_mutated = False  # warnings that were given may be given again
         self.recorder: Any = None
         self.asker_keeps = False  # the C code that runs now may be given symbolic numbers
         self.may_break = False  # a break is no error

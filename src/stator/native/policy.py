@@ -132,7 +132,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("_io", "BytesIO"): "run",
     ("io", "StringIO"): "run",
     ("io", "BytesIO"): "run",
-    ("_warnings", "_filters_mutated"): "run",
     ("_imp", "lock_held"): "run",
     ("posix", "fspath"): "run",
     ("torch", "Size"): "run",

@@ -476,22 +476,29 @@ def stand_seed(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any
 
 
 def override_setattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    if len(args) != 3 or kwargs or issubclass(type(args[0]), (type, types.ModuleType)) or not isinstance(args[1], str):
+    if len(args) != 3 or kwargs or issubclass(type(args[0]), type) or not isinstance(args[1], str):
         return call_python(host, f, function, args, kwargs)
-    attributes.write_generic(host, f, host.records[id(args[0])], args[1], args[2])
-    return None
+    return write_plainly(host, f, args[0], args[1], args[2])
+
+
+def write_plainly(host: Host, f: Frame, obj: Any, name: str, value: Any) -> None:
+    """What object.__setattr__ or object.__delattr__ does to something from outside."""
+    if issubclass(type(obj), types.ModuleType):
+        return attributes.write_module(host, f, obj, name, value)
+    return attributes.write_generic(host, f, host.records[id(obj)], name, value)
 
 
 def override_delattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    if len(args) != 2 or kwargs or issubclass(type(args[0]), (type, types.ModuleType)) or not isinstance(args[1], str):
+    if len(args) != 2 or kwargs or issubclass(type(args[0]), type) or not isinstance(args[1], str):
         return call_python(host, f, function, args, kwargs)
-    attributes.write_generic(host, f, host.records[id(args[0])], args[1], UNBOUND)
-    return None
+    return write_plainly(host, f, args[0], args[1], UNBOUND)
 
 
 def override_getattribute(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    if len(args) != 2 or kwargs or issubclass(type(args[0]), (type, types.ModuleType)) or not isinstance(args[1], str):
+    if len(args) != 2 or kwargs or issubclass(type(args[0]), type) or not isinstance(args[1], str):
         return call_python(host, f, function, args, kwargs)
+    if function.__objclass__ is types.ModuleType:
+        return attributes.read_plain_module(host, f, args[0], args[1])
     return attributes.read_generic(host, f, args[0], args[1])
 
 

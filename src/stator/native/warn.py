@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _warnings
 import dis
 import sys
 import types
@@ -155,6 +156,13 @@ def change_filters(host: Host, f: Frame, function: Any, args: list[Any], kwargs:
     if namespace is not None and namespace.fixed:
         raise host.refuse("native-effect", "filters change behind a warning", function=f"warnings.{function.__name__}")
     return call_python(host, f, function, args, kwargs)
+
+
+@standin(_warnings._filters_mutated)  # type: ignore[attr-defined]
+def stand_filters_mutated(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> None:
+    """Warnings that were given already may be given again: those of the capture, and those of each call."""
+    host.filters_mutated = True
+    native(f, function, *args, **(kwargs or {}))
 
 
 def action_for(host: Host, f: Frame, text: str, category: type, module: str, line: int) -> str:

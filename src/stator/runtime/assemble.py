@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _warnings
 import builtins
 import functools
 import operator
@@ -339,9 +340,9 @@ class Assembly:
             return id(obj) in host.inside_functions
         if kind is types.CellType:
             return id(obj) not in host.cells
-        if isinstance(obj, type):
+        if issubclass(type(obj), type):
             return id(obj) in host.inside_types
-        if isinstance(obj, types.ModuleType):
+        if issubclass(type(obj), types.ModuleType):
             return id(obj) not in host.records
         return id(obj) not in host.namespaces
 
@@ -434,9 +435,9 @@ class Assembly:
 
     def write_contents(self, emitter: Emitter, record: Any) -> None:
         """Brings an outside container up to date."""
-        if isinstance(record.inner, deque) and record.inner.maxlen != record.obj.maxlen:
+        if issubclass(type(record.inner), deque) and record.inner.maxlen != record.obj.maxlen:
             raise CannotRebuild(record.inner, "it was given another length that it may have")
-        if not isinstance(record.inner, set):
+        if not issubclass(type(record.inner), set):
             effects.contents(emitter, record.inner, record.before, record.inner)
         elif effects.table(emitter, record.inner, record.before, record.obj, self.with_constants(record.inner)):
             layout = record.path.part("layout", _entry.set_layout)
@@ -523,6 +524,8 @@ class Assembly:
 
     def effects(self) -> Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
         """Deferred calls; what was printed before the program exchanged `sys.stdout` goes to the one before."""
+        if self.host.filters_mutated:  # no filter changes behind a warning that is deferred
+            yield _warnings._filters_mutated, (), {}  # type: ignore[attr-defined]
         namespace = self.host.namespaces.get(id(vars(sys)))
         if namespace is None or "stdout" not in namespace.touched:
             yield from self.host.effects

@@ -28,7 +28,7 @@ def note(host: Any, f: Frame) -> None:
     """A function is called: its arguments that are tensors from outside."""
     found = {}
     for slot, value in enumerate(f.locals[: f.info.argcount]):
-        if type(value) is Lazy and isinstance(value.value, torch.Tensor):
+        if type(value) is Lazy and issubclass(type(value.value), torch.Tensor):
             found[slot] = value.path, tuple(value.value.shape)
         elif type(value) is TracedTensor and (record := host.records.get(id(value))) is not None:
             found[slot] = record.path, tuple(value._meta.size)

@@ -52,7 +52,11 @@ class Footprint:
         while waiting:
             obj = waiting.pop()
             held = contents(obj)
-            if held is None and id(obj) not in self.host.records and not isinstance(obj, (type, types.ModuleType)):
+            if (
+                held is None
+                and id(obj) not in self.host.records
+                and not issubclass(type(obj), (type, types.ModuleType))
+            ):
                 obj = _frames.instance_dict(obj)
                 held = contents(obj)
             if held is not None and id(obj) not in self.known:
@@ -73,13 +77,13 @@ def is_written(record: Any) -> bool:
     before = record.before
     if record.hollow is not None or record.inner is record.obj or before is None:
         return False
-    if isinstance(record.inner, (types.GeneratorType, types.CoroutineType)):
+    if issubclass(type(record.inner), (types.GeneratorType, types.CoroutineType)):
         return has_moved(before, state_of(record.inner))
     if type(before) is tuple and len(before) == 2 and type(before[1]) is list:  # of a defaultdict
         before = before[1]
     if type(before) is not list:
         return False
-    flat = [part for pair in before for part in pair] if isinstance(record.inner, dict) else before
+    flat = [part for pair in before for part in pair] if issubclass(type(record.inner), dict) else before
     return not same(tuple(flat), contents(record.inner))
 
 

@@ -102,7 +102,11 @@ class Learned:
         """What was compared with an argument, and was another one: not numbers and tensors, which may be symbols."""
         for failure in failures:
             root = failure.path.chain()[0] if failure.path is not None else None
-            if root is not None and root.accessor is ARG and not isinstance(values[root.key], (int, float, Tensor)):
+            if (
+                root is not None
+                and root.accessor is ARG
+                and not issubclass(type(values[root.key]), (int, float, Tensor))
+            ):
                 self.waiting.add(root)
 
     def lighten(self, path: Path) -> None:

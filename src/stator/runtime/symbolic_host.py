@@ -147,18 +147,18 @@ def decayed(host: Any, value: Any, seen: dict[int, Any]) -> Any:
     if kind in ATOMS or id(value) in seen:
         return value
     seen[id(value)] = host.settled(value)
-    if isinstance(value, tuple):
+    if issubclass(type(value), tuple):
         items = [decayed(host, item, seen) for item in tuple.__iter__(value)]
         if all(map(operator.is_, items, tuple.__iter__(value))):
             return value
         return kind(items) if kind is torch.Size or is_structure(kind) else tuple.__new__(kind, items)
-    if isinstance(value, list):
+    if issubclass(type(value), list):
         for i, item in enumerate(list.__iter__(value)):
             if (now := decayed(host, item, seen)) is not item:
                 list.__setitem__(value, i, now)
-    elif isinstance(value, dict):
+    elif issubclass(type(value), dict):
         decay_items(host, value, seen)
-    elif (fields := _frames.instance_dict(value)) and not isinstance(value, (type, types.ModuleType)):
+    elif (fields := _frames.instance_dict(value)) and not issubclass(type(value), (type, types.ModuleType)):
         decay_items(host, fields, seen)
     return value
 

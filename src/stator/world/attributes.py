@@ -35,6 +35,11 @@ def absent(f: Frame, obj: Any, name: str) -> Any:
     return throw(f, AttributeError(text, name=name, obj=obj))
 
 
+def undeletable(f: Frame, obj: Any, name: str) -> Any:
+    """The same as object.__delattr__ raises it, which says nothing more."""
+    return throw(f, AttributeError(f"'{type(obj).__name__}' object has no attribute '{name}'"))
+
+
 def note_missing(f: Frame, obj: Any, name: str) -> None:
     """An AttributeError that says neither what was sought nor in what is told by CPython, whoever raised it."""
     error = f.error
@@ -188,10 +193,15 @@ def require_slot(world: World, f: Frame, record: Any, name: str, descriptor: Any
 def read_module(world: World, f: Frame, module: Any, name: str) -> Any:
     if type(module) is not types.ModuleType and not world.type_info(type(module)).generic_read:
         return native(f, RAW_READ, module, name)
+    return read_plain_module(world, f, module, name)
+
+
+def read_plain_module(world: World, f: Frame, module: Any, name: str) -> Any:
+    """types.ModuleType.__getattribute__(module, name)."""
     record = world.records.get(id(module))
     if record is None:
         if sys.modules.get(_frames.instance_dict(module).get("__name__")) is not module:
-            return native(f, RAW_READ, module, name)
+            return native(f, types.ModuleType.__getattribute__, module, name)
         record = world.record_of(module)  # native code got hold of it by itself
     namespace = world.namespace_of(record)
     if name == "__dict__":
@@ -200,7 +210,7 @@ def read_module(world: World, f: Frame, module: Any, name: str) -> Any:
         return type(module)
     found = _frames.type_lookup(type(module), name)
     if found is not UNBOUND and _frames.descriptor_kind(type(found)) & 2:
-        return native(f, RAW_READ, module, name)
+        return native(f, types.ModuleType.__getattribute__, module, name)
     value = namespace.get(name)
     if value is not UNBOUND:
         return value
@@ -412,7 +422,7 @@ def write_generic(world: World, f: Frame, record: Any, name: str, value: Any) ->
         return write_native(world, f, obj, name, value)
     namespace = world.namespace_of(record, materialise=True)
     if value is UNBOUND and namespace.get(name) is UNBOUND:
-        throw(f, AttributeError(name, name=name, obj=obj))
+        undeletable(f, obj, name)
     world.touch(record)
     namespace.set(name, value)
     return None
@@ -429,9 +439,12 @@ def write_module(world: World, f: Frame, module: Any, name: str, value: Any) -> 
     record = world.records.get(id(module))
     if record is None:
         return write_native(world, f, module, name, value)
+    found = _frames.type_lookup(type(module), name)
+    if name != "__annotations__" and found is not UNBOUND and _frames.descriptor_kind(type(found)) & 2:
+        return write_generic(world, f, record, name, value)
     namespace = world.namespace_of(record)
     if value is UNBOUND and namespace.get(name) is UNBOUND:
-        throw(f, AttributeError(name, name=name, obj=module))
+        undeletable(f, module, name)
     world.touch(record)
     namespace.set(name, value)
     return None

@@ -97,7 +97,7 @@ def is_free(owner: Any) -> bool:
     cls = type(owner)
     return (
         owner is None
-        or isinstance(owner, (types.ModuleType, type))
+        or issubclass(type(owner), (types.ModuleType, type))
         or cls.__name__.startswith(("pybind11", "PyCapsule"))
     )
 
@@ -248,12 +248,12 @@ def enter_dict(world: World, obj: Any, path: Path) -> Any:
 def fill_mapping(world: World, record: Record) -> None:
     obj, path, inner = record.obj, record.path, record.inner
     cls = type(obj)
-    if isinstance(obj, defaultdict):
+    if issubclass(type(obj), defaultdict):
         factory = defaultdict.__dict__["default_factory"].__get__(obj)
         inner.default_factory = world.enter(factory, path.get("default_factory"))
     fill_dict(world, obj, path, inner, base_of(cls, DICT_BASES).__setitem__)
     items = list(dict.items(inner)) if cls is dict else list(base_of(cls, DICT_BASES).items(inner))
-    record.before = (inner.default_factory, items) if isinstance(obj, defaultdict) else items
+    record.before = (inner.default_factory, items) if issubclass(type(obj), defaultdict) else items
 
 
 DICT_BASES = (OrderedDict, defaultdict, dict)
@@ -534,7 +534,7 @@ def slot_value(member: Any, obj: Any) -> Any:
 def fields_of(obj: Any) -> dict[Any, Any]:
     """All attributes and filled slots of a shadow."""
     slots = {name: slot_value(member, obj) for name, member in slots_of(type(obj))}
-    if isinstance(obj, BaseException):
+    if issubclass(type(obj), BaseException):
         slots |= exception_fields(obj)
     fields = _frames.instance_dict(obj)
     return {

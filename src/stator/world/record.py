@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stator._frames import UNBOUND
 from stator.guards.check import KEYS, NO_ATTR, NO_KEY
+from stator.guards.constant import is_comparable
 
 if TYPE_CHECKING:
     from stator.guards.path import Path
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 
 Names = set[Any]
+TEXTS = frozenset({str})
 
 
 class Record:
@@ -68,6 +70,9 @@ class Namespace:
         self.removed: Names = set()  # names deleted at some time: set again, they come last
         self.full = False
         self.fixed: frozenset[str] = frozenset()  # names that the effects so far depend on
+        if not TEXTS.issuperset(map(type, real)) and not all(map(is_comparable, real)):
+            kind = type(owner).__name__
+            raise world.refuse("outside-type", f"attributes of a {kind} among keys with an `__eq__`", type=kind)
 
     def get(self, name: Any) -> Any:
         value = self.values.get(name, UNBOUND)
