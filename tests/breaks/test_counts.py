@@ -334,6 +334,23 @@ def test_scripted_functions_take_lists_as_tuples() -> None:
     assert made == 1
 
 
+def scaled(x: torch.Tensor, by: float = 2.0, places: tuple[torch.Tensor, int] | None = None) -> torch.Tensor:
+    return x.sin() * by if places is None else x.sin() * by + places[0] * places[1]
+
+
+SCALED = torch.jit.script(scaled)
+
+
+def test_scripted_functions_make_floats_of_ints() -> None:
+    def program(x: Any, n: int) -> Any:
+        return SCALED(x, 3), SCALED(x, n), SCALED(x, by=n / 2), SCALED(x, places=(x, n))
+
+    made, _ = graphs(lambda: program, [(CALLS[0][0], n) for n in (2, 4, 3, -5, 2**60 + 1)])
+    assert made == 2
+    check(lambda x: SCALED(x, 2**70), CALLS[0][0], fullgraph=False, expect_breaks=None)
+    check(lambda x: SCALED(x, True), CALLS[0][0], fullgraph=False, expect_breaks=None)
+
+
 @dataclass
 class Row:
     place: int

@@ -11,6 +11,7 @@ from torch import nn
 
 import stator
 from stator.report import events
+from tests.breaks.test_counts import graphs
 from tests.harness import check
 
 NUMBERS = (3, 5, 2, 7, 1, 4, 6, 9, 8, 10)
@@ -150,3 +151,37 @@ def test_as_many_results_whatever_the_sizes(function: Any) -> None:
             x, y = torch.randn(2, count, 4), torch.randn(count, 4)
             assert torch.equal(compiled(x, y), function(x, y))
     assert not breaks
+
+
+def written(xs: Any) -> Any:
+    for i in range(len(xs)):
+        xs[i] = xs[i].sin() * 2 + 1
+        stator.graph_break()
+    return xs
+
+
+def named(xs: Any) -> Any:
+    y = xs[0]
+    for i in range(len(xs)):
+        y = y.sin() * 2 + len(f"step {i}")
+        stator.graph_break()
+    return y
+
+
+def raised(xs: Any) -> Any:
+    y, seen = xs[0], []
+    for i in range(len(xs)):
+        y = y.sin() * 2 + 1
+        stator.graph_break()
+        try:
+            raise ValueError(i)
+        except ValueError as error:
+            seen.append(error.args[0])
+    return y, seen
+
+
+@pytest.mark.parametrize("program", [written, named, raised])
+def test_rounds_that_need_their_number_stay_compiled(program: Any) -> None:
+    """CPython does what needs it, once it was a constant in most entries there may be."""
+    made, ran = graphs(lambda: program, [([torch.ones(3) + k for k in range(14)],) for _ in range(2)])
+    assert made <= 3 and ran[1] >= 13

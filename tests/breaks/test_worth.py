@@ -46,6 +46,15 @@ def test_arithmetic_on_numbers_is_no_kernel() -> None:
     assert graphs(lambda: program, [(torch.arange(k + 3.0), k) for k in (2, 3, 4)])[0] == 2
 
 
+def test_tensors_like_others_before_a_break_are_not_compiled() -> None:
+    def program(x: Any) -> Any:
+        state, gate = x.new_zeros(4), torch.ones_like(x)
+        time.perf_counter()
+        return (state.sum() + gate * x).sin()
+
+    assert graphs(lambda: program, CALLS[:3])[0] == 1
+
+
 @pytest.mark.parametrize("work", [torch.sum, torch.argmax, lambda x: x.topk(2), lambda x: x.gather(0, I), len])
 def test_so_are_reductions_and_searches(work: Any) -> None:
     def program(x: Any) -> Any:

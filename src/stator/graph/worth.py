@@ -47,9 +47,9 @@ KERNELS = frozenset({
     "div", "double", "embedding", "empty", "eq", "erf", "exp", "expm1", "eye", "fill_", "flip", "float", "floor",
     "floordiv", "full", "full_like", "gather", "ge", "getitem", "gt", "index_select", "int", "invert", "le", "log",
     "log1p", "logical_and", "logical_not", "logical_or", "long", "lt", "masked_fill", "max", "maximum", "mean",
-    "min", "minimum", "mod", "mul", "multinomial", "ne", "neg", "new_full", "new_ones", "new_zeros", "norm",
-    "normal", "ones", "ones_like", "or_", "pow", "prod", "rand", "rand_like", "randint", "randint_like", "randn",
-    "randn_like", "randperm", "reciprocal", "relu", "roll", "round", "rsqrt", "scatter", "setitem", "sigmoid",
+    "min", "minimum", "mod", "mul", "multinomial", "ne", "neg", "new_empty", "new_full", "new_ones", "new_zeros",
+    "norm", "normal", "ones", "ones_like", "or_", "pow", "prod", "rand", "rand_like", "randint", "randint_like",
+    "randn", "randn_like", "randperm", "reciprocal", "relu", "roll", "round", "rsqrt", "scatter", "setitem", "sigmoid",
     "sign", "sin", "sort", "sqrt", "square", "stack", "std", "sub", "sum", "tanh", "tensor", "to", "topk",
     "truediv", "uniform", "var", "where", "xor", "zero_", "zeros", "zeros_like",
 })  # fmt: skip
@@ -110,9 +110,18 @@ def is_little(graph: fx.GraphModule, inputs: Iterable[Any]) -> bool:
     return elements <= LITTLE and len(kernels(graph)) <= HANDFUL
 
 
+# Operations that ask a tensor for its size, type and device only.
+MODELLED = frozenset({
+    "empty_like", "full_like", "new_empty", "new_full", "new_ones", "new_zeros", "ones_like", "rand_like",
+    "randint_like", "randn_like", "zeros_like",
+})  # fmt: skip
+
+
 def only_prepares(graph: fx.GraphModule, inputs: Iterable[Any]) -> bool:
-    """Whether a graph makes a few tensors of nothing: each is one kernel, which no backend makes faster."""
-    if any(isinstance(one, torch.Tensor) for one in inputs):
+    """Whether a graph makes a few tensors of no data: each is one kernel, which no backend makes faster."""
+    given = zip(graph.graph.find_nodes(op="placeholder"), inputs, strict=True)
+    users = (user for node, one in given if isinstance(one, torch.Tensor) for user in node.users)
+    if not all(_called(user) in MODELLED for user in users):
         return False
     found = kernels(graph)
     return len(found) <= HANDFUL and all(map(_is_plain_kernel, found))

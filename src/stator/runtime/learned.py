@@ -16,10 +16,11 @@ from typing import Any
 from torch import Tensor
 
 from stator.errors import Again
-from stator.guards.check import EQ, IS, KEYS, LEN, PRESENT, TENSOR, Check
+from stator.guards.check import EQ, IS, KEYS, LEN, PRESENT, RELATION, TENSOR, Check
 from stator.guards.constant import same
 from stator.guards.guardset import Failure, GuardSet
 from stator.guards.path import ARG, ITEM, ITERAT, KEY, KEYAT, SEQ, UPCOMING, Missing, Path, is_frame
+from stator.guards.relation import INT
 from stator.guards.tensor_spec import TensorSpec
 from stator.shapes.guesses import Guesses
 from stator.shapes.profile import Name, current, name_of
@@ -121,6 +122,11 @@ class Learned:
             if path is not None and 2 * times > len(failures):
                 self.unsettled.add((path, check))
 
+    def despair_of_numbers(self, entries: Sequence[GuardSet], values: Sequence[Any]) -> None:
+        """The same of ints that were another constant in most entries."""
+        often = Counter(path for guards in entries for path in refuted(guards, values))
+        self.unsettled.update((path, EQ) for path, times in often.items() if 2 * times > len(entries))
+
     def leave_lengths(self, failures: Iterable[Failure], values: Sequence[Any]) -> None:
         """Tensors that a loop has collected, more or fewer each time: CPython does what needs to know how many."""
         for failure in failures:
@@ -197,6 +203,24 @@ class Learned:
         seen.update(vars(member).get("_name_", "") for member in members)  # one that is being made has no name
         if len(seen) > MOST_MEMBERS:
             self.lessons.add((path, "identity", 0))
+
+
+def refuted(guards: GuardSet, values: Sequence[Any]) -> set[Path]:
+    """Ints that are others than these guards say of each on its own."""
+    found: set[Path] = set()
+    memo: dict[Path, Any] = {}
+    for path, check, key, _ in guards.rows():
+        alone = check is RELATION and len(key.operands) == 1 and key.operands[0].kind == INT
+        at = key.operands[0].path if alone else path
+        if at is None or not (alone or (check is EQ and type(key) is int)):
+            continue
+        try:
+            value = at.load(values, memo)
+        except Missing:
+            continue
+        if type(value) is int and not (key.holds([value]) if alone else check.holds(value, key)):
+            found.add(at)
+    return found
 
 
 def suspended_at(path: Path | None) -> Path | None:

@@ -14,7 +14,8 @@ import torch
 from stator.frame import Frame
 from stator.guards.check import IS
 from stator.native.callers import CALLERS, call_python
-from stator.shapes.floats import TracedFloat
+from stator.runtime.symbolic_host import decayed
+from stator.shapes.floats import TracedFloat, calculated
 from stator.shapes.scalar import TracedInt
 from stator.tensors.traced import TracedTensor
 
@@ -27,6 +28,7 @@ _TAKEN: dict[str, tuple[type, ...]] = {
     "str": (str,),
 }
 
+LARGE = 2**63  # ints from here on are left to TorchScript
 _OTHER = object()
 _TELLING = frozenset({"is_scripting", "is_tracing", "print"})  # names of what is another thing in Python
 
@@ -37,7 +39,9 @@ def call_scripted(host: Any, f: Frame, scripted: Any, args: list[Any], kwargs: d
     given = None if type(function) is not types.FunctionType else _bound(function, args, kwargs or {})
     record = host.records.get(id(scripted))
     is_same = vars(scripted).get("__name__") == "ScriptFunction"  # a trace took one of the ways through the function
-    taken = None if given is None or record is None or not is_same else _taken(scripted, given)
+    taken = None
+    if given is not None and record is not None and is_same:
+        taken = _taken(scripted, given) or _taken(scripted, decayed(host, given, {}))
     if taken is None or _tells(function, 3):
         name = getattr(function, "__qualname__", "a function")
         raise host.refuse("native-unknown", f"call of {name}, compiled by torch.jit", function=name)
@@ -87,6 +91,10 @@ def _converted(kind: Any, value: Any) -> Any:
         return _all_converted(kind.elements(), value, tuple)
     if name == "ListType" and type(value) is list and str(kind.getElementType()) in _TAKEN:
         return _all_converted([kind.getElementType()] * len(value), value, list)
+    if name == "FloatType" and type(value) in (TracedInt, TracedFloat):
+        return calculated(float, value)
+    if name == "FloatType" and type(value) is int and abs(value) < LARGE:
+        return float(value)
     return value if type(value) in _TAKEN.get(str(kind), ()) else _OTHER
 
 

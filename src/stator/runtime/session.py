@@ -28,7 +28,7 @@ from stator.errors import Again, ConstraintViolation, RecompileLimit, StatorErro
 from stator.eval.machine import Place
 from stator.graph.sharing import Shared, SharedGraph
 from stator.guards import path as paths
-from stator.guards.check import RELATION
+from stator.guards.check import EQ, RELATION
 from stator.guards.guardset import Failure
 from stator.interruptions import is_interruption
 from stator.options import Options
@@ -222,6 +222,8 @@ class Cache:
             self.learned.wait(failures, call.values)
             if len(self.entries) >= max(options.recompile_limit - LAST_ENTRIES, LAST_ENTRIES):
                 self.learned.despair(failures, self.despairs_of)
+                if EQ in self.despairs_of:
+                    self.learned.despair_of_numbers([entry.guards for entry in self.entries], call.values)
             if self.leaves_lengths:
                 self.learned.leave_lengths(failures, call.values)
             for entry in self.entries:

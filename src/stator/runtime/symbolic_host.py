@@ -117,10 +117,13 @@ def operands(args: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(arg.decay() if type(arg) in STANDS_FOR else arg for arg in args)
 
 
+STARTS_PYTHON = frozenset({types.FunctionType, _entry.Compiled, LruCache, torch.jit.ScriptFunction})
+
+
 def runs_python(function: Any) -> bool:
     """Whether calling it starts a Python function, or makes an instance of a Python class."""
     kind = type(function)
-    if kind is types.FunctionType or kind is _entry.Compiled or kind is LruCache:
+    if kind in STARTS_PYTHON:
         return True
     if kind is types.MethodType:
         return runs_python(function.__func__)

@@ -304,6 +304,7 @@ class TensorHost(Host):
 
     def make_symbols(self) -> Symbols:
         symbols = Symbols(self.origin, self.policy.unbacked)
+        symbols.unsettled = self.guards.unsettled
         symbols.names = self.guards.names
         symbols.clamps = assumptions.CLAMPING in self.whole_paths
         symbols.asks = ASKING in self.whole_paths

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from stator.errors import ConstraintViolation, InternalError, Location, Unsupported, unsupported
+from stator.guards.check import EQ, Check
 from stator.guards.path import Path
 from stator.guards.relation import INT, SIZE, STRIDE, Operand, Relation
 from stator.shapes import polynomial
@@ -68,6 +69,7 @@ class Symbols:
         self.ones = Ones(env, self.unknowns)
         self.sources: dict[Any, Operand] = {}  # by symbol
         self.names: Sequence[str] = ()  # of the values of the call, for people
+        self.unsettled: Container[tuple[Path, Check]] = ()  # checks that keep failing, as in `GuardSet`
         self.calculated: dict[Any, Any] = {}  # by symbol that the entry function calculates: the function and a float
         self.strict: list[Any] = []  # symbols that the user insists on
         self.strides: list[tuple[Operand, Any, Any]] = []  # operand, expression, origin; also sizes of twins
@@ -624,7 +626,19 @@ class Symbols:
         number = self.unknowns.settled(number_of(value))
         if self.unbacked and self.unknowns.hint(number) is None:
             raise self.undecided(self.expr(number))
-        return number if type(number) is int else self.plain(number).node.guard_int("", 0)
+        if type(number) is int:
+            return number
+        if self.unsettled:
+            self._refuse_unsettled(number)
+        return self.plain(number).node.guard_int("", 0)
+
+    def _refuse_unsettled(self, number: Polynomial) -> None:
+        """An int that was another constant in most entries is left to CPython."""
+        for symbol in self.unknowns.symbols_of(number):
+            source = self.sources.get(symbol)
+            if source is not None and source.kind == INT and (source.path, EQ) in self.unsettled:
+                detail = f"{source.describe(self.names)} differs from call to call"
+                raise unsupported("outside-type", detail, type="changing int")
 
     def symint(self, symbol: Any) -> Any:
         """The symbol as torch's own symbolic int."""
