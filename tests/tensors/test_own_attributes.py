@@ -72,3 +72,12 @@ def test_kernels_that_a_type_lacks(backend: str) -> None:
             return x.softmax(0)
 
     check(program, torch.ones(2), Counted(), backend=backend, expect_graphs=None)
+
+
+def test_sizes_and_devices_are_new_objects_each_time() -> None:
+    def program(x):
+        y, size = x + 1, x.shape
+        asked = size is x.shape, y.shape is size, x.size() is x.size(), x.device is y.device
+        return asked, [size, size, x.shape, y.size()], [x.device, y.device]
+
+    check(program, vary=[torch.ones(2, 3), torch.ones(3, 3), torch.ones(4, 3)], expect_recompiles=1)

@@ -20,11 +20,11 @@ from stator.tensors.traced import TracedTensor
 if TYPE_CHECKING:
     from stator.tensors.recorder import Recorder
 
-# Attributes that are a function of the metadata.
+# Attributes that are a function of the metadata; sizes and devices are new objects each time, as torch's are.
 ANSWERS: dict[str, Callable[[TracedTensor], Any]] = {
-    "shape": lambda t: t._meta.size,
+    "shape": lambda t: torch.Size(t._meta.size),
     "dtype": lambda t: t._meta.dtype,
-    "device": lambda t: t._meta.device,
+    "device": lambda t: torch.device(t._meta.device),
     "layout": lambda t: torch.strided,
     "ndim": lambda t: len(t._meta.size),
     "requires_grad": lambda t: t._meta.requires_grad,

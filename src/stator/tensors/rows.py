@@ -42,7 +42,7 @@ def _answer(answer: Callable[..., Any]) -> Handler:
 def _size(traced: TracedTensor, dim: int | None = None) -> Any:
     if type(dim) is bool:
         raise TypeError("dim must be int")
-    return traced._meta.size if dim is None else traced._meta.size[dim]
+    return torch.Size(traced._meta.size) if dim is None else traced._meta.size[dim]
 
 
 def _length(traced: TracedTensor) -> int:
