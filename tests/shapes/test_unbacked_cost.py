@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import cProfile
+import pstats
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from sympy.core.cache import clear_cache
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._pytree import tree_leaves
 
@@ -81,6 +84,10 @@ def cut(x: torch.Tensor) -> Any:
     return [LONG[:n][:shortest] for n in x.tolist()]
 
 
+def padded_sequences(x: torch.Tensor) -> Any:
+    return torch.nn.utils.rnn.pad_sequence(list(torch.ones(x.sum().item()).split(x.tolist())), batch_first=True)
+
+
 def cost(program: Callable[..., Any], count: int, patch: pytest.MonkeyPatch) -> dict[str, int]:
     counts = dict.fromkeys(("propagations", "questions", "guards", "nodes", "lines"), 0)
 
@@ -153,3 +160,20 @@ def test_no_long_maxima(program: Callable[..., Any], monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Unknowns, "_add", noted)
     cost(program, 40, monkeypatch)
     assert max(lengths) <= LARGEST_CHOICE
+
+
+def calls(program: Callable[..., Any], count: int) -> int:
+    """Calls of functions to capture a program."""
+    stator.reset()
+    clear_cache()  # of sympy, which knows the symbols of other captures
+    compiled, profile = stator.compile(program, backend="eager", fullgraph=True), cProfile.Profile()
+    profile.runcall(compiled, torch.full((count,), 2))
+    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("program", [padded_in_a_loop, padded_sequences])
+def test_no_more_for_each_of_more(program: Callable[..., Any]) -> None:
+    calls(program, 12)  # what is found out once for the process
+    few, some, many = (calls(program, count) for count in (20, 50, 80))
+    assert many - some <= 1.2 * (some - few)
+    assert many - some <= 30 * 16_000

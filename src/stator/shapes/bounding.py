@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Any
 
 from stator.shapes import polynomial
@@ -20,9 +20,13 @@ Bounds = tuple[int | None, int | None]
 class Unknown:
     """One unknown: its expression, its value in this call (None if nobody knows) or a guess, its least value, and the
     symbols it depends on; `parts`: numerator and divisor of a quotient, whose expression is made when it is needed;
-    `least`, `most`: numbers that a maximum or minimum is one of; `length`: of its expression, in unknowns."""
+    `least`, `most`: numbers that a maximum or minimum is one of, `given`: those it was made of, `among`: the unknowns
+    in all of these; `length`: of its expression, in unknowns."""
 
-    __slots__ = ("expr", "guess", "hint", "index", "least", "length", "low", "most", "number", "parts", "symbols")
+    __slots__ = (
+        "among", "expr", "given", "guess", "hint", "index", "least",
+        "length", "low", "most", "number", "parts", "symbols",
+    )  # fmt: skip
 
     def __init__(self, index: int, expr: Any, hint: int | None, guess: int | None, low: int | None) -> None:
         self.index = index
@@ -34,6 +38,8 @@ class Unknown:
         self.parts: tuple[Polynomial, int] | None = None
         self.least: tuple[Number, ...] = ()
         self.most: tuple[Number, ...] = ()
+        self.given: tuple[Number, ...] = ()
+        self.among: frozenset[int] = frozenset()
         self.symbols: frozenset[Any] = frozenset()
         self.length = 1
 
@@ -50,6 +56,7 @@ class Bounding:
         self._lows: list[int] = []  # lower bounds of all; 0 where there is none
         self._users: dict[Any, list[int]] = {}  # by symbol: the unknowns whose expressions it is in
         self._facts = 0  # how often a lower bound became known
+        self._shared: dict[int, dict[int, list[Number]]] = {}  # what many numbers are made of that one is chosen from
         self._choices = 0  # tried for the number that is asked about
 
     def bounds(self, number: Number) -> Bounds:
@@ -92,7 +99,7 @@ class Bounding:
                 if not bounds or not self._are_positive(others):
                     continue
                 times = polynomial.made({others: c})
-                for bound in self._telling(bounds, number)[: max(MOST_CHOICES - self._choices, 0)]:
+                for bound in self._telling(index, bounds, number)[: max(MOST_CHOICES - self._choices, 0)]:
                     self._choices += 1
                     over = polynomial.multiply(times, polynomial.subtract(bound, unknown.number))
                     chosen = polynomial.add(number, over)
@@ -101,12 +108,18 @@ class Bounding:
                     found += [] if least is None else [least]
         return max(found, default=None)
 
-    def _telling(self, bounds: tuple[Number, ...], number: Polynomial) -> tuple[Number, ...]:
-        """Of many numbers those that have something in common with one, of which they may be a part."""
+    def _telling(self, chosen: int, bounds: tuple[Number, ...], number: Polynomial) -> tuple[Number, ...]:
+        """Of the many numbers that an unknown is one of, those that have something in common with a number."""
         if len(bounds) <= FEW_CHOICES:
             return bounds
-        shared = number.unknowns
-        return tuple(bound for bound in bounds if type(bound) is int or not shared.isdisjoint(bound.unknowns))
+        constant = bounds[:1] if type(bounds[0]) is int else ()
+        common = self.all[chosen].among & number.unknowns
+        if not common:
+            return constant
+        if chosen not in self._shared:
+            self._shared[chosen] = _by_unknown(bounds[len(constant) :])
+        shared = (self._shared[chosen].get(index, ()) for index in sorted(common))
+        return (*constant, *dict.fromkeys(itertools.chain.from_iterable(shared)))
 
     def _are_positive(self, monomial: Monomial) -> bool:
         return not any(low is None or low < 0 for low in (self.all[i].low for i in monomial))
@@ -252,7 +265,7 @@ class Bounding:
         if unknown.parts is not None:
             least = self.bounds(unknown.parts[0])[0]
             return None if least is None else least // unknown.parts[1]
-        lows = [self.bounds(bound)[0] for bound in unknown.most or unknown.least]
+        lows = [self.bounds(bound)[0] for bound in unknown.given]
         known = [low for low in lows if low is not None]
         if unknown.most:
             return min(known) if len(known) == len(lows) else None
@@ -268,6 +281,15 @@ class Bounding:
         if low >= 0:
             self._signed.discard(found.index)
         self._facts += 1
+
+
+def _by_unknown(numbers: Iterable[Polynomial]) -> dict[int, list[Number]]:
+    """Numbers by the unknowns that they are made of."""
+    found: dict[int, list[Number]] = {}
+    for number in numbers:
+        for index in number.unknowns:
+            found.setdefault(index, []).append(number)
+    return found
 
 
 # What is at least true of a number for which a comparison with a border does not hold.

@@ -97,13 +97,13 @@ class Floats:
 
     def evaluate(self, function: Any, args: tuple[Any, ...], kind: Kind) -> Any:
         """What Python makes of numbers some of which only data tells; constants where that cannot be asked."""
-        operands: list[Any] = []
+        operands: dict[int, tuple[int, Any]] = {}  # by identity: its place, and the number
         texts = [self._text(arg, operands) for arg in args]
         if None in texts or not operands:
             return function(*map(constant, args))  # raises, as some have no value
-        return self.run(source_of(function, cast(Any, texts)), operands, kind)
+        return self.run(source_of(function, cast(Any, texts)), [number for _, number in operands.values()], kind)
 
-    def _text(self, arg: Any, operands: list[Any]) -> str | None:
+    def _text(self, arg: Any, operands: dict[int, tuple[int, Any]]) -> str | None:
         """A number in the source of a calculation; symbolic ones become operands."""
         if type(arg) is TracedBool:
             try:
@@ -115,10 +115,9 @@ class Floats:
             return None if None in texts else f"[{', '.join(cast(Any, texts))}]"
         return self._operand(arg, operands) if type(arg) in SYMBOLIC else literal(arg)
 
-    def _operand(self, arg: Any, operands: list[Any]) -> str:
-        if all(arg is not known for known in operands):
-            operands.append(arg)
-        return f"a{next(i for i, known in enumerate(operands) if known is arg)}"
+    def _operand(self, arg: Any, operands: dict[int, tuple[int, Any]]) -> str:
+        place, _ = operands.setdefault(id(arg), (len(operands), arg))
+        return f"a{place}"
 
     def relation(self, operand: Operand, code: tuple[int, ...], text: str) -> None:
         self.guards.relation(Relation((operand,), code, text), self.origin())

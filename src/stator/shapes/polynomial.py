@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from typing import Any
 
 Monomial = tuple[int, ...]
 Number = Any  # int or Polynomial
+FEW_TERMS = 8  # that are taken one by one
 Linear = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
@@ -84,14 +86,34 @@ def add(a: Number, b: Number, times: int = 1) -> Number:
     """a + times * b."""
     if type(a) is int and type(b) is int:
         return a + times * b
-    terms = dict(terms_of(a))
-    for monomial, c in terms_of(b).items():
+    terms, others = terms_of(a), terms_of(b)
+    if len(others) > FEW_TERMS and times == -1 and len(terms) > FEW_TERMS:  # most of two long sums may be the same
+        terms, others = _apart(terms, others)
+    if len(others) > len(terms):
+        terms, others, times = {monomial: times * c for monomial, c in others.items()}, terms, 1
+    else:
+        terms = dict(terms)
+    for monomial, c in others.items():
         total = terms.get(monomial, 0) + times * c
         if total:
             terms[monomial] = total
         else:
             del terms[monomial]
     return made(terms)
+
+
+def total(numbers: Iterable[Number]) -> Number:
+    """The sum of all."""
+    terms: dict[Monomial, int] = {}
+    for number in numbers:
+        for monomial, c in terms_of(number).items():
+            terms[monomial] = terms.get(monomial, 0) + c
+    return made({monomial: c for monomial, c in terms.items() if c})
+
+
+def _apart(left: dict[Monomial, int], right: dict[Monomial, int]) -> tuple[dict[Monomial, int], dict[Monomial, int]]:
+    """Both without the terms that they have in common."""
+    return dict(sorted(left.items() - right.items())), dict(sorted(right.items() - left.items()))
 
 
 def subtract(a: Number, b: Number) -> Number:

@@ -29,6 +29,7 @@ from stator.shapes.unknowns import CHOICES, QUESTIONS, Unknowns
 
 NOTHING: dict[int, int] = {}
 SHORT = 3  # longer sums are not given to sympy where that can be
+SOLVABLE = 16  # nor equations of more numbers, which it would solve for one of them
 LARGEST_VALUE = 1 << 55  # guesses beyond are no sizes of tensors
 
 
@@ -328,7 +329,8 @@ class Symbols:
         if self._answers.get((asked, difference)) is (not opposite):
             return
         self.message = message
-        if is_long(difference) and function is not operator.eq and not self.sizes:
+        most = SOLVABLE if function is operator.eq else SHORT
+        if is_long(difference, most) and not self.sizes:
             self.require(Comparison(function, difference, self.unknowns.symbols_of(difference)))
             self._note(asked, difference, not opposite)
             return
@@ -497,6 +499,14 @@ class Symbols:
             return self._shortened(function, numbers)
         return functools.reduce(functools.partial(self.compute, function), args)
 
+    def are_many(self, function: Any, lengths: Sequence[Any]) -> bool:
+        """Whether data tells some of these numbers, and there are more than sympy can well take the largest of."""
+        return self.unbacked and self.unknowns.is_long(function, *map(number_of, lengths))
+
+    def choose(self, function: Any, made: Any, lengths: Sequence[Any]) -> None:
+        """Takes note that a number from data is the largest or smallest of others."""
+        self.unknowns.choose(function, number_of(made), tuple(map(number_of, lengths)))
+
     def _computed(self, function: Any, numbers: tuple[Number, ...]) -> Any:
         made = self._calculated(function, numbers)
         if made is None:
@@ -519,7 +529,7 @@ class Symbols:
             kind = COUNT if all(low is not None and low >= 0 for low in lows) else ANY_INT
         made = self.floats.evaluate(_PLAIN.get(function, function), tuple(map(self.traced, numbers)), kind)
         if function in CHOICES:
-            self.unknowns.choose(function, number_of(made), numbers)
+            self.choose(function, made, numbers)
         return made
 
     def _calculated(self, function: Any, numbers: tuple[Number, ...]) -> Number | None:
@@ -674,9 +684,9 @@ class Symbols:
                 raise ConstraintViolation(f"{text}; use maybe_mark_dynamic to allow that{where}")
 
 
-def is_long(number: Number) -> bool:
+def is_long(number: Number, most: int = SHORT) -> bool:
     """Whether a number is a sum of so many that sympy takes long."""
-    return type(number) is Polynomial and len(number.terms) > SHORT
+    return type(number) is Polynomial and len(number.terms) > most
 
 
 def _is_special(difference: Polynomial) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ MOST_TERMS = 64  # larger products stay as they are
 _DIVIDED = ("FloorDiv", "CleanDiv", "Mod", "PythonMod")
 _CHOSEN = {"Max": operator.ge, "Min": operator.le}  # how it compares with the other one
 _SIDES = {"Max": "least", "Min": "most"}  # what the numbers that it is one of bound
+_BEST: dict[str, Any] = {"least": max, "most": min}  # of constants
 CHOICES = {torch.sym_max: "least", torch.sym_min: "most"}
 
 
@@ -43,6 +44,7 @@ class Unknowns(Bounding):
         super().__init__()
         self.env = env
         self._numbers: dict[Any, Number] = {}  # by expression
+        self._symbols: list[frozenset[Any]] = []  # of all unknowns
         self._replaced: dict[int, Number] = {}  # unknowns that turned out to be something else
         self._version = -1  # of the replacements of the env
         self._quotients: dict[tuple[Number, int], Unknown] = {}
@@ -63,10 +65,7 @@ class Unknowns(Bounding):
         if expr.is_Symbol:
             return self._add(expr)
         if expr.is_Add:
-            total: Number = 0
-            for part in expr.args:
-                total = polynomial.add(total, self.of(part))
-            return total
+            return polynomial.total(map(self.of, expr.args))
         if expr.is_Mul and all(part.is_integer for part in expr.args):
             return self._product(expr)
         if len(expr.args) == 2 and (expr.is_Pow or type(expr).__name__ == "PowByNatural"):
@@ -165,14 +164,14 @@ class Unknowns(Bounding):
         made = self._made(expr, hint, guess, self._low(expr), expr.free_symbols)
         side = _SIDES.get(type(expr).__name__)
         if side is not None:
-            setattr(made, side, tuple(map(self.of, expr.args)))
-            self._chosen.add(made.index)
+            self._choose(made, side, map(self.of, expr.args))
         return made.number
 
     def _made(self, expr: Any, hint: int | None, guess: int | None, low: int | None, symbols: Any) -> Unknown:
         made = Unknown(len(self.all), expr, hint, guess, low)
         made.length = 1 if expr is None or expr.is_Symbol else sum(1 for _ in _sympy().preorder_traversal(expr))
         made.symbols = frozenset(symbols)
+        self._symbols.append(made.symbols)
         for symbol in made.symbols:
             self._users.setdefault(symbol, []).append(len(self.all))
         if low is None:
@@ -299,11 +298,22 @@ class Unknowns(Bounding):
     def choose(self, function: Any, made: Any, numbers: tuple[Number, ...]) -> None:
         """Takes note that a number from data is the largest or smallest of others."""
         (index,) = made.unknowns
-        side = CHOICES[function]
-        parts = [(number, self._sole(number)) for number in numbers]
-        flat = [getattr(part, side, ()) or (number,) for number, part in parts]  # a maximum of maxima is one
-        setattr(self.all[index], side, tuple(itertools.chain.from_iterable(flat)))
-        self._chosen.add(index)
+        self._choose(self.all[index], CHOICES[function], numbers)
+
+    def _choose(self, made: Unknown, side: str, numbers: Iterable[Number]) -> None:
+        """A maximum of maxima is one; of constants there is one at most, in front."""
+        made.given = tuple(numbers)
+        soles = [self._sole(number) for number in made.given]
+        parts = [getattr(sole, side, ()) or (number,) for sole, number in zip(soles, made.given, strict=True)]
+        constants = [part[0] for part in parts if type(part[0]) is int]
+        others = (part[1:] if type(part[0]) is int else part for part in parts)
+        one = [_BEST[side](constants)] if constants else []
+        setattr(made, side, (*one, *itertools.chain.from_iterable(others)))
+        made.among = frozenset().union(
+            *(sole.among for sole in soles if sole is not None),
+            *(number.unknowns for number in made.given if type(number) is Polynomial),
+        )
+        self._chosen.add(made.index)
 
     def _sole(self, number: Number) -> Unknown | None:
         """The unknown that a number is, and nothing else."""
@@ -324,7 +334,7 @@ class Unknowns(Bounding):
 
     def symbols_of(self, number: Polynomial) -> frozenset[Any]:
         """The symbols that a number is made of."""
-        return frozenset().union(*(self.all[index].symbols for index in number.unknowns))
+        return frozenset().union(*map(self._symbols.__getitem__, number.unknowns))
 
     def at(self, number: Number, values: dict[Any, Any]) -> Any:
         """The value for these values of the symbols."""

@@ -25,6 +25,7 @@ class NumberNodes:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.made: dict[Any, Any] = {}  # by expression: the node that gives it
+        self._known: set[Any] = set()  # symbols that were found among them
         self.inputs: dict[Any, Any] = {}  # by symbol: the graph input, or the node that takes it from data
         self.read: dict[
             Any, tuple[Any, int]
@@ -46,7 +47,9 @@ class NumberNodes:
 
     def _sum(self, number: Polynomial) -> Any:
         """The node for a long sum, which goes on from the longest part of it that there is."""
-        terms = sorted(number.terms.items(), key=lambda term: (not term[0], term[0]))  # the newest last, but constants
+        terms = sorted(number.terms.items())  # the newest last, but constants
+        if not terms[0][0]:
+            terms.append(terms.pop(0))
         waiting = [terms.pop()]
         while len(terms) > 1 and Polynomial(dict(terms)) not in self.made:
             waiting.append(terms.pop())
@@ -83,7 +86,7 @@ class NumberNodes:
             return
         waiting, symbols.assertions = symbols.assertions, []
         for condition, message in waiting:
-            if not all(self._is_known(symbol) for symbol in condition.free_symbols):
+            if not self._are_known(condition.free_symbols):
                 symbols.assertions.append((condition, message))
                 continue
             node = self._comparison(condition) if type(condition) is Comparison else self.of(condition)
@@ -99,8 +102,12 @@ class NumberNodes:
     def _form(self, number: Polynomial) -> Any:
         return number if is_long(number) else self.symbols.unknowns.expr(number)
 
-    def _is_known(self, symbol: Any) -> bool:
-        return symbol in self.sources or symbol in self.inputs or symbol in self.symbols.sources
+    def _are_known(self, symbols: frozenset[Any]) -> bool:
+        """Whether the graph can say these; once it can, it always can."""
+        news = symbols - self._known
+        found = {s for s in news if s in self.sources or s in self.inputs or s in self.symbols.sources}
+        self._known |= found
+        return len(found) == len(news)
 
     def _check(self, condition: Any, message: str) -> None:
         node = self.recorder.nodes.add("call_function", assert_holds, (condition, message), {}, "assert_holds")

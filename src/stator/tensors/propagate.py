@@ -48,10 +48,11 @@ def propagate(
     inference = torch.is_inference_mode_enabled()
     with torch._C.DisableTorchFunction(), _normal_tensors(inference):
         fakes: dict[int, FakeTensor] = {}
+        run = func if mode.shape_env is None else FORMS.get(func, func)
         with laid_out(make_fake, mode.shape_env):
             for traced in tensors:
-                if id(traced) not in fakes:
-                    fakes[id(traced)] = make_fake(mode, traced._meta)
+                if id(traced) not in fakes:  # forms give new tensors: where arguments lie in memory is all the same
+                    fakes[id(traced)] = make_fake(mode, traced._meta if run is func else traced._meta.at_start())
         ordered = [fakes[id(traced)] for traced in tensors]
         before = [meta_of(fake) for fake in ordered]
         places = [(storage_of(fake), fake._version) for fake in ordered]
@@ -59,7 +60,6 @@ def propagate(
         with quiet(func) as warned, laid_out(func, mode.shape_env), mode.dispatcher(), mode:
             fake_args = substitute(args, lambda traced: fakes[id(traced)])
             fake_kwargs = substitute(kwargs, lambda traced: fakes[id(traced)])
-            run = func if mode.shape_env is None else FORMS.get(func, func)
             result = run(*fake_args, **fake_kwargs)
             made = bindings.fresh(mode.shape_env, func, result)
         hidden = hidden_writes(func, fake_args, fake_kwargs)

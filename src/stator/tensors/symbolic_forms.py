@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -71,14 +72,23 @@ def _pad_sequence(
 ) -> Any:
     """Sequences next to each other, as long as the longest."""
     first = sequences[0]
-    longest = first.shape[0]
     for sequence in sequences[1:]:
         if sequence.shape[1:] != first.shape[1:] or sequence.dtype != first.dtype:
             return torch._C._nn.pad_sequence(sequences, batch_first, padding_value, padding_side)
-        longest = torch.sym_max(longest, sequence.shape[0])
+    longest = _longest([sequence.shape[0] for sequence in sequences], first.fake_mode.shape_env)
     shape = (len(sequences), longest) if batch_first else (longest, len(sequences))
-    link = sum((sequence.sum() for sequence in sequences[1:]), first.sum())
+    link = sum((sequence.sum() for sequence in sequences if sequence.requires_grad), first.new_zeros(()))
     return first.new_empty((*shape, *first.shape[1:])) + link.to(first.dtype)
+
+
+def _longest(lengths: list[Any], env: Any) -> Any:
+    """The largest of some lengths; of many that only data tells a number of its own, which is in the result."""
+    if not env.symbols.are_many(torch.sym_max, lengths):
+        return functools.reduce(torch.sym_max, lengths)
+    longest = env.create_unbacked_symint()
+    env._constrain_range_for_size(longest.node.expr, 0)
+    env.symbols.choose(torch.sym_max, longest, lengths)
+    return longest
 
 
 def _spaced(func: Any) -> Callable[..., Any]:
