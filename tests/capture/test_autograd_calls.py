@@ -306,3 +306,19 @@ def written_part(x: Any, w: Any) -> Any:
 def test_parts_at_places_that_data_tells(program: Any, backend: str) -> None:
     x, w = draw(3, 3), draw(3, 3, grad=True)
     check(program, vary=[(x, w), (x.flip(0), -w), (x.abs() * 2, w)], backend=backend, tolerance=1e-6)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_hooks_from_outside_see_gradients_that_are_asked_for(backend):
+    def program(w, x, seen):
+        seen.append("before")
+        (grad,) = torch.autograd.grad((w * x).sum(), w)
+        seen.append("after")
+        return grad
+
+    def run(function):
+        w, seen = torch.ones(3, requires_grad=True), []
+        w.register_hook(lambda grad: seen.append(grad.tolist()))
+        return function(w, torch.arange(3.0), seen).tolist(), seen
+
+    assert run(stator.compile(program, backend=backend)) == run(program)

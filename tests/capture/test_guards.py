@@ -277,3 +277,50 @@ def test_one_code_in_two_namespaces():
     compiled = stator.compile(lambda x, function: function(x) + 1, backend="eager", fullgraph=True)
     for factor, function in ((2, first), (3, second), (2, first)):
         assert torch.equal(compiled(torch.ones(2), function), torch.full((2,), factor + 1.0))
+
+
+LEAF = torch.ones(2, 3, requires_grad=True)
+MADE = LEAF * 2
+ROWS = torch.arange(12.0).reshape(4, 3)
+with torch.inference_mode():
+    INFERENCE = torch.ones(2, 3)
+
+# What the program reads of a tensor, and two tensors that differ in nothing else.
+PARTS: dict[str, tuple[Any, torch.Tensor, torch.Tensor]] = {
+    "is_leaf": (lambda x: (x.is_leaf, x.cos()), LEAF, MADE),
+    "grad_fn": (lambda x: (x.grad_fn is None, x.cos()), LEAF, MADE),
+    "storage_offset": (lambda x: (x.storage_offset(), x.cos()), ROWS[:2], ROWS[2:]),
+    "offset of a view": (lambda x: (x[1:].t().storage_offset(), x.cos()), ROWS[:2], ROWS[2:]),
+    "is_inference": (lambda x: (torch.is_inference(x), x.cos()), ROWS[:2], INFERENCE),
+}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_of_tensors_that_are_read(name: str, order: int) -> None:
+    program, *tensors = PARTS[name]
+    compiled = stator.compile(program, backend="eager")
+    for tensor in tensors[::order] * 2:
+        assert compiled(tensor)[0] == program(tensor)[0]
+        assert torch.equal(compiled(tensor)[1], program(tensor)[1])
+
+
+def test_writes_to_leaves_raise_where_others_do_not() -> None:
+    def program(x: torch.Tensor) -> str:
+        try:
+            x.mul_(2)
+        except RuntimeError as error:
+            return str(error)
+        return "written"
+
+    compiled = stator.compile(program, backend="eager")
+    for make in (lambda: LEAF * 1, lambda: torch.ones(2, 3, requires_grad=True)):
+        assert compiled(make()) == program(make())
+
+
+def test_where_memory_begins_is_free_unless_it_is_read() -> None:
+    compiled = stator.compile(lambda x: x.cos(), backend="eager", fullgraph=True)
+    stator.reset()
+    for tensor in (ROWS[:2], ROWS[2:]):
+        compiled(tensor)
+    assert stator.stats()["recompiles"] == 0

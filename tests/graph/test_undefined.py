@@ -82,3 +82,24 @@ def test_undefined_gradients(program):
         for name, grad in expected.items():
             if grad is not None:
                 torch.testing.assert_close(found[name], grad)
+
+
+@pytest.mark.parametrize("make", [lambda seen: seen.append, lambda seen: lambda grad: grad * 2])
+def test_hooks_of_what_no_gradient_leads_to_are_not_called(make):
+    def grads(compile):
+        torch.manual_seed(0)
+        model, seen = Heads(lambda m, x: (m.a(x), m.b(x))), []
+        for parameter in (model.a.weight, model.b.weight):
+            parameter.register_hook(make(seen))
+        first, _ = compile(model)(torch.ones(2, 3))
+        first.sum().backward()
+        return len(seen), [parameter.grad for parameter in model.parameters()]
+
+    (called, expected), (calls, found) = (
+        grads(lambda model: model),
+        grads(lambda model: stator.compile(model, backend="aot_eager")),
+    )
+    assert calls == called
+    for mine, theirs in zip(found, expected, strict=True):
+        assert (mine is None) == (theirs is None)
+        assert mine is None or torch.equal(mine, theirs)

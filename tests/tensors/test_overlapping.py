@@ -62,8 +62,31 @@ def windows(x: Any) -> Any:
     return y + 1
 
 
+def listed_twice(x: Any) -> Any:
+    torch._foreach_add_([x, x], 1)
+    return x * 2
+
+
+def listed_with_a_view(x: Any) -> Any:
+    y = x * 2
+    torch._foreach_mul_([y[1:], y[1:]], 3)
+    return y.sin()
+
+
+def unsafe_parts(x: Any) -> Any:
+    x.unsafe_chunk(2)[0].add_(1)
+    torch.unsafe_split(x, 1)[2].add_(5)
+    return x * 2
+
+
+PROGRAMS = [
+    shifted_right, assigned, refused, transposed, expanded, expanded_in_try, windows,
+    listed_twice, listed_with_a_view, unsafe_parts,
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("program", [shifted_right, assigned, refused, transposed, expanded, expanded_in_try, windows])
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_programs(program: Any, backend: str) -> None:
     check(program, X, backend=backend, fullgraph=False, expect_breaks=None, expect_recompiles=None)
 

@@ -149,9 +149,17 @@ _PLAIN = frozenset({eager})
 _RECURRENT = frozenset({torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu})
 
 
+# A trace takes what they give for copies, so that writes to it are lost.
+_UNSAFE = frozenset(
+    getattr(owner, name)
+    for owner in (torch, torch.Tensor)
+    for name in ("unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes")
+)
+
+
 def refused(backend: str | Backend) -> frozenset[Any]:
     """Operations that are better left to eager with this backend."""
-    return frozenset() if backend in ("eager", eager) else _RECURRENT
+    return frozenset() if backend in ("eager", eager) else _RECURRENT | _UNSAFE
 
 
 def traces(backend: str | Backend) -> bool:

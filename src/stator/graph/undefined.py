@@ -78,11 +78,16 @@ class Undefine:
         return tuple(gradient if one & given else None for gradient, one in zip(inner, self.led, strict=True))
 
 
-def undefining(compiled: Callable[..., Sequence[Any]], led: Reach) -> Callable[..., Sequence[Any]]:
-    """`compiled`, whose inputs get no gradient if nothing that depends on them does."""
+def undefining(
+    compiled: Callable[..., Sequence[Any]], led: Reach, plain: Callable[..., Sequence[Any]]
+) -> Callable[..., Sequence[Any]]:
+    """`compiled`, whose inputs get no gradient if nothing that depends on them does; or the recorded operations where
+    an input has hooks, which a node would call with None."""
     nodes = Nodes()
 
     def run(*args: Any) -> Sequence[Any]:
+        if any(isinstance(arg, torch.Tensor) and arg._backward_hooks for arg in args):
+            return plain(*args)
         outputs = compiled(*args)
         for node, places in nodes.behind(outputs, args):
             node.register_hook(Undefine(led, places))

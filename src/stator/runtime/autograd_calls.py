@@ -60,6 +60,9 @@ def stand_grad(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any)
         name: given.get(name) for name in ("retain_graph", "create_graph", "allow_unused", "materialize_grads")
     }
     options = {name: value for name, value in options.items() if value is not None}
+    for one in wanted:
+        if one._meta.leaf and one._meta.requires_grad:
+            check_hooks(host, one)
     if options.get("create_graph") or retains(host):
         check_none(host, "torch.autograd.grad")
     try:

@@ -340,6 +340,7 @@ class Capture:
         states = host.recorder.state_effects()
         for change, arguments in [*host.ambient.changes(), *states, *self.regions.effects(), *modes]:
             host.defer(change, list(arguments), None)
+        host.guard_leaves()
         if (condition := host.recorder.scope.condition) is not None:
             reader, values = condition
             self.guards.add(paths.const(reader).part("settings of torch", reader), EQ, values, None)

@@ -113,12 +113,13 @@ class GraphMaker:
         led = None
         if wanted and traces(backend):
             led = reach(module.graph, recorder.readings.homes, tensors, wanted)
-        twice = eager_callable(module) if wanted and self.may_run_twice() else None  # before the backend changes it
+        recorded = eager_callable(module) if led is not None else None  # before the backend changes it
+        twice = eager_callable(module) if wanted and self.may_run_twice() else None
         function = self.made(module, originals, tensors, mode, stops)
         if not is_ours:
             function = keeping_grad_mode(function, module.graph)
-        if led is not None:
-            function = undefining(function, led)
+        if led is not None and recorded is not None:
+            function = undefining(function, led, recorded)
         if twice is not None:
             function = differentiable(function, twice)
         if written and backend != "eager":

@@ -52,6 +52,7 @@ def attach(host: Any, function: Any, traced: Any, args: list[Any]) -> Any:
     name = f"Tensor.{function.__name__}"
     meta = traced._meta
     host.recorder.doubts.look(traced)
+    host.recorder.told_leaves = True
     outside = host.recorder.real(traced) is not None
     if not meta.requires_grad or host.recorder.sub is not None:
         raise host.refuse("autograd", "a tensor that does not require grad", function=name)
@@ -77,6 +78,7 @@ def stand_hook(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any)
 def retain(recorder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """`retain_grad()`: of a leaf it does nothing."""
     host = recorder.host
+    recorder.told_leaves = True
     if not (args[0]._meta.leaf and args[0]._meta.requires_grad):
         attach(host, torch.Tensor.retain_grad, args[0], [])
 

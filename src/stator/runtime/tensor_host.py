@@ -18,7 +18,7 @@ from stator.control.breaking import Regions
 from stator.errors import Again, Location, Unsupported
 from stator.frame import Frame, throw
 from stator.guards import path as paths
-from stator.guards.check import TENSOR
+from stator.guards.check import EQ, TENSOR
 from stator.guards.path import Path
 from stator.guards.tensor_spec import TensorSpec
 from stator.native import policy, spelled
@@ -138,6 +138,7 @@ class TensorHost(Host):
         self.floats = Floats(self.guards, self.origin, self.float_input)
         self.floats.refuse = lambda: DataDependent("Tensor.item")
         self.recorder.is_outside = lambda tensor: id(tensor) in self.records
+        self.recorder.looked_at = self.guard_part
         self.recorder.read_number = self.read_number
         self.recorder.readings.stage_of = self.stage_of
         self.floats.whole = self.whole_number
@@ -195,6 +196,21 @@ class TensorHost(Host):
         compiler = self.namespace(vars(torch.compiler))
         assert compiler is not None
         compiler.values["_is_compiling_flag"] = compiler.before["_is_compiling_flag"] = True
+
+    def guard_part(self, traced: TracedTensor, name: str, read: Any) -> None:
+        """The program has seen what `read` gives for a tensor from outside."""
+        record = self.records.get(id(traced))
+        if record is not None:
+            self.guards.add(record.path.part(name, read), EQ, read(record.obj), self.origin())
+
+    def guard_leaves(self) -> None:
+        """Which tensors from outside are leaves matters to writes and gradients; parameters are in any case."""
+        if not (self.recorder.told_leaves or self.recorder.mutated):
+            return
+        for meta, tensor in self.recorder.given():
+            record = self.records.get(id(tensor))
+            if record is not None and meta.requires_grad and not (meta.leaf and type(tensor) is torch.nn.Parameter):
+                self.guards.add(record.path.get("is_leaf"), EQ, meta.leaf, None)
 
     def impatient(self) -> bool:
         """Without an operation on tensors; a program that has seen one may still come to it."""

@@ -65,6 +65,7 @@ def read(recorder: Recorder, traced: TracedTensor, name: str) -> Any:
     special = _SPECIAL.get(name)
     if special is not None:
         recorder.doubts.look(traced)
+        recorder.told_leaves = True
         return special(recorder, traced)
     if name == "__class__":
         return traced._stands_for

@@ -53,6 +53,7 @@ def replace_data(recorder: Recorder, traced: TracedTensor, value: Any) -> bool:
     old = traced._meta
     if value._storage is traced._storage and value._meta.with_autograd(old.requires_grad, old.leaf) is old:
         return False
+    recorder.told_leaves = True
     if old.requires_grad and not old.leaf:
         raise UnsupportedOp("Tensor.data", "assignment to a tensor that an operation made", "tensor-metadata")
     made = recorder.record(_DATA, (value, "data"), {})

@@ -239,9 +239,13 @@ def _layout(func: Any) -> Handler:
 
 
 def _offset(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Where a tensor begins that may be one of several depends on which one it is."""
-    if args and type(args[0]) is TracedTensor and id(args[0]) in recorder.choices:
-        raise UnsupportedOp("Tensor.storage_offset", UNTOLD, "data-dependent-branch")
+    """Where a tensor begins follows from where those begin that share its memory; one that may be one of several
+    depends on which one it is."""
+    if args and type(args[0]) is TracedTensor:
+        if id(args[0]) in recorder.choices:
+            raise UnsupportedOp("Tensor.storage_offset", UNTOLD, "data-dependent-branch")
+        for given in recorder.inputs_within(args[0]._storage):
+            recorder.looked_at(given, "storage_offset", torch.Tensor.storage_offset)
     target = target_of(torch.Tensor.storage_offset)
     assert target is not None
     return recorder.record(target, args, kwargs)

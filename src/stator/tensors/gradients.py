@@ -91,6 +91,7 @@ def _check(recorder: Recorder, ends: Traced) -> None:
         raise UnsupportedOp("torch.autograd.grad", "inside of a backward", "autograd")
     for one in ends:
         recorder.doubts.look(one)
+    recorder.told_leaves = True
     met: set[str] | None = None
     for name in recorder.inputs:
         meta = recorder.meta_of_input(name)
@@ -172,6 +173,7 @@ def _requires_grad(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, 
     meta = traced._meta
     if meta.requires_grad == wanted:
         return traced
+    recorder.told_leaves = True
     floating = meta.dtype.is_floating_point or meta.dtype.is_complex
     outside = recorder.real(traced) is not None
     if type(wanted) is not bool or not meta.leaf or not floating or meta.inference or recorder.sub is not None:

@@ -40,6 +40,11 @@ class Inputs:
         """Names of the inputs whose storage was written to."""
         return [name for name in self.names if name in self._by_name and self._by_name[name].mutated]
 
+    def within(self, storage: Storage) -> list[TracedTensor]:
+        """The inputs that came in this memory."""
+        names = [name for name, memory in self._by_name.items() if memory is storage and name in self.names]
+        return [self.by_id[id(self.names[name])][0] for name in names]
+
     def writers(self) -> set[Node]:
         """The nodes that write to the memory of inputs."""
         return {node for storage in self._by_name.values() for node in storage.writes}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from types import EllipsisType
 from typing import Any
 
@@ -29,6 +30,8 @@ _INDICES = (int, slice, EllipsisType, type(None))
 
 def clashes(func: Any, args: Sequence[Any], plan: Plan, tensors: Sequence[TracedTensor]) -> bool:
     """Whether a call writes to what it reads elsewhere, or to one place twice."""
+    if _lists_twice(args):
+        return True
     for index in plan.mutated:
         written = tensors[index]
         if written._meta.device.type == "meta" or _is_from_data(written._meta):
@@ -50,6 +53,20 @@ def clashes(func: Any, args: Sequence[Any], plan: Plan, tensors: Sequence[Traced
                 return True
             _settle(written._meta, other._meta)
             _settle_bounds(func, args)
+    return False
+
+
+def _lists_twice(args: Sequence[Any]) -> bool:
+    """Whether tensors of the list that is written to (`torch._foreach_add_([x, x], 1)`) have an element in common."""
+    listed = args[0] if args and type(args[0]) in (list, tuple) else ()
+    memories: dict[int, list[Meta]] = {}
+    for one in listed:
+        if type(one) is TracedTensor and not _is_from_data(one._meta):
+            memories.setdefault(id(one._storage), []).append(one._meta)
+    for one, other in (pair for metas in memories.values() for pair in combinations(metas, 2)):
+        if one is other or _meet(_geometry(one), _geometry(other)):
+            return True
+        _settle(one, other)
     return False
 
 

@@ -145,6 +145,10 @@ class Recorder:
         self.has_arrays = False  # some tensors are the memory of arrays of numpy
         self.readings = Readings(self)
         self.is_outside: Callable[[Any], bool] = lambda tensor: True  # no input of stator's own making
+        self.told_leaves = False  # something depends on which inputs are leaves
+        self.looked_at: Callable[..., None] = lambda *part: (
+            None
+        )  # the program saw a part of an input that rarely matters
         self.read_number: Callable[[TracedTensor], Any] = lambda traced: None  # a symbolic float, where it can be one
         self.before_call: Callable[[], None] = lambda: None
         self.symbolic_mode: WatchingMode | None = None
@@ -260,6 +264,10 @@ class Recorder:
         """Metadata of a graph input as it was at the start; a SymInt for a number."""
         return self._inputs.metas.get(name, self._inputs.names[name])
 
+    def given(self) -> list[tuple[Meta, torch.Tensor]]:
+        """The tensors from outside, with their metadata as it was at the start."""
+        return [(meta, self._inputs.names[name]) for name, meta in self._inputs.metas.items()]
+
     def is_of_input(self, traced: TracedTensor) -> bool:
         """Whether a tensor has the memory of one from outside."""
         return any(storage is traced._storage for storage in self._inputs.storages.values())
@@ -286,6 +294,10 @@ class Recorder:
     def real(self, traced: TracedTensor) -> torch.Tensor | None:
         """The outside tensor that a traced one stands for."""
         return self._inputs.real.get(id(traced))
+
+    def inputs_within(self, storage: Storage) -> list[TracedTensor]:
+        """The inputs that came in this memory."""
+        return self._inputs.within(storage)
 
     def tensor(self, name: str) -> torch.Tensor:
         """The outside tensor of a graph input."""

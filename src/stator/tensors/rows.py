@@ -202,6 +202,7 @@ def _register() -> None:
     for name, answer in _METHOD_ANSWERS.items():
         register(getattr(torch.Tensor, name), _answer(answer))
         _METADATA.add(getattr(torch.Tensor, name))
+    register(torch.is_inference, _answer(_METHOD_ANSWERS["is_inference"]))
     for break_id, names in _REFUSED_METHODS.items():
         for name in names.split():
             method = getattr(torch.Tensor, name)
