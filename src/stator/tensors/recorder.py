@@ -146,9 +146,7 @@ class Recorder:
         self.readings = Readings(self)
         self.is_outside: Callable[[Any], bool] = lambda tensor: True  # no input of stator's own making
         self.told_leaves = False  # something depends on which inputs are leaves
-        self.looked_at: Callable[..., None] = lambda *part: (
-            None
-        )  # the program saw a part of an input that rarely matters
+        self.looked_at: Callable[..., None] = lambda *part: None  # the program saw a part that rarely matters
         self.read_number: Callable[[TracedTensor], Any] = lambda traced: None  # a symbolic float, where it can be one
         self.before_call: Callable[[], None] = lambda: None
         self.symbolic_mode: WatchingMode | None = None
