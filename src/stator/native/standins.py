@@ -30,8 +30,9 @@ from stator.native.host import Host
 from stator.native.rows import OVERRIDES, method_standin, passes_on, standin
 from stator.world import attributes
 from stator.world.callbacks import TWINS
-from stator.world.door import BY_ID, CONSTANT_TYPES
+from stator.world.constants import CONSTANT_TYPES
 from stator.world.hollow_namespaces import as_dict
+from stator.world.keys import BY_ID
 from stator.world.lazy import Lazy, forced
 
 

@@ -40,11 +40,11 @@ from stator.tensors.subclasses import PLAIN
 from stator.tensors.traced import Storage, TracedTensor
 from stator.tensors.undoing import put_back
 from stator.tensors.undoing import save as save_data
-from stator.world.door import fields_of
 from stator.world.hollow_calls import HollowEnumerate
 from stator.world.hollow_iterators import HollowIterator
 from stator.world.hollow_keyed import constant_of
 from stator.world.lazy import Lazy
+from stator.world.shadows import fields_of
 
 SCALARS = {
     dtype: functools.partial(torch.scalar_tensor, dtype=dtype, device="cpu")

@@ -23,7 +23,7 @@ from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
 from stator.tensors.checks import assert_holds
 from stator.tensors.traced import TracedTensor
-from stator.world.door import CONSTANT_TYPES
+from stator.world.constants import CONSTANT_TYPES
 from stator.world.hollow_iterators import HollowIterator
 
 MISSING = object()

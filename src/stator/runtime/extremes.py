@@ -14,7 +14,7 @@ from stator.frame import RAISED, Frame
 from stator.native.callers import call_python
 from stator.native.rows import standin
 from stator.runtime import choices
-from stator.runtime.symbolic_host import MIXED, ROWS
+from stator.runtime.number_calls import MIXED, ROWS
 
 END = object()
 COMPARE = {max: torch.gt, min: torch.lt}

@@ -16,13 +16,15 @@ import torch
 from stator.guards.check import TYPE_IS
 from stator.native.attribute_rows import READERS, WRITERS
 from stator.runtime import symbolic_host
-from stator.runtime.symbolic_host import ROWS, STANDS_FOR, STR_METHODS, write_number
+from stator.runtime.entering_numbers import write_number
+from stator.runtime.number_calls import ROWS, STANDS_FOR
+from stator.runtime.symbolic_host import STR_METHODS
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
 from stator.shapes.texts import GivenText, Piece, TracedText
 from stator.tensors import values
 from stator.tensors.traced import TracedTensor
-from stator.world import door
+from stator.world import constants
 from stator.world.door import IMPORTERS
 
 CONVERSIONS = (None, str, repr, ascii)  # by the lowest bits of the argument of FORMAT_VALUE
@@ -190,11 +192,11 @@ def enter_text(world: Any, obj: str, path: Any) -> Any:
     """A string from outside: a constant, or a text of its own once it was seen to change."""
     policy = world.policy
     if policy.dynamic is False or (path, "str", 0) not in policy.learned:
-        return door.enter_text(world, obj, path)
+        return constants.enter_text(world, obj, path)
     if path not in world.symbolic_numbers:
         world.guards.add(path, TYPE_IS, str, world.origin())
         symbolic_host.start(world)
-        given = GivenText(path, partial(door.enter_text, world, obj, path))
+        given = GivenText(path, partial(constants.enter_text, world, obj, path))
         world.symbolic_numbers[path] = TracedText((given,))
     return world.symbolic_numbers[path]
 

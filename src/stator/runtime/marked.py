@@ -33,7 +33,8 @@ from stator.tensors.recording_mode import RecordingMode
 from stator.tensors.signals import UnsupportedOp
 from stator.tensors.targets import Target
 from stator.tensors.traced import TracedTensor
-from stator.world.door import CONSTANT_TYPES, is_free
+from stator.world.constants import CONSTANT_TYPES
+from stator.world.door import is_free
 
 Row = Callable[[Any, Frame, Any, Mark, list[Any], dict[str, Any]], Any]
 

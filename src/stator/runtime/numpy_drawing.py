@@ -10,7 +10,7 @@ from stator.native.callers import CALLERS, call_object
 from stator.native.rows import NAMED_METHODS, standin
 from stator.runtime import arrays
 from stator.runtime.drawing import State, array, constant, integers, is_constant, note, number, refusal
-from stator.runtime.symbolic_host import ROW_KINDS, ROWS
+from stator.runtime.number_calls import ROW_KINDS, ROWS
 from stator.tensors.array_calls import DTYPES, np
 from stator.tensors.arrays import is_array
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from stator.eval.settling import SERVED
 from stator.frame import Frame
+from stator.runtime.number_calls import ROW_KINDS, ROWS, Caller
 from stator.runtime.numpy_numbers import READ, NumpyNumber, np
-from stator.runtime.symbolic_host import ROW_KINDS, ROWS, Caller
 from stator.shapes import stairs
 from stator.shapes.floats import TracedFloat, calculated, depends_on_data, whole
 from stator.shapes.scalar import TracedInt

@@ -59,6 +59,7 @@ from stator.runtime import function_modes as function_modes  # rows
 from stator.runtime import new_tensors as new_tensors
 from stator.runtime.compiling import is_compiling, not_compiling
 from stator.runtime.first_rounds import Arrivals
+from stator.runtime.number_calls import STANDS_FOR
 from stator.runtime.optimizers import is_compiling_in
 from stator.runtime.spelling import Spelling
 from stator.runtime.tensor_attributes import read_outside, read_tensor, write_tensor
@@ -81,7 +82,9 @@ from stator.tensors.signals import DataDependent, NotLeaf, OutsideAttribute
 from stator.tensors.subclasses import PLAIN
 from stator.tensors.traced import TracedTensor
 from stator.world import attributes
-from stator.world.door import BY_ID, CONSTANT_TYPES, FAMILIES, IMPORTERS, constant
+from stator.world.constants import CONSTANT_TYPES, constant
+from stator.world.door import FAMILIES, IMPORTERS
+from stator.world.keys import BY_ID
 from stator.world.rewritten import varying_numbers
 from stator.world.world import World
 
@@ -497,7 +500,7 @@ class TensorHost(Host):
         kind = type(obj)
         if kind is TracedFloat and obj.mixed:
             obj = obj.decay()
-        return obj._stands_for if kind in STAND_INS else symbolic_host.STANDS_FOR.get(kind, kind)
+        return obj._stands_for if kind in STAND_INS else STANDS_FOR.get(kind, kind)
 
     def may_hold(self, hooks: Any) -> bool:
         """Whether there may be hooks in a dict: it has some, or the program knows it and may have added some."""
@@ -527,7 +530,7 @@ class TensorHost(Host):
         return (path, "int", 0) in self.policy.learned and self.may_break
 
     def answered(self, function: Any, result: Any) -> tuple[bool, Any]:
-        if type(result) not in symbolic_host.STANDS_FOR:
+        if type(result) not in STANDS_FOR:
             return False, result
         return (True, result) if symbolic_host.is_answer(self, function, result) else (False, result.decay())
 

@@ -15,53 +15,32 @@ import threading
 import types
 import weakref
 from collections import OrderedDict, defaultdict, deque
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from stator import _entry, _frames
-from stator._frames import UNBOUND
+from stator import _frames
 from stator.errors import unsupported
-from stator.guards.check import ALIVE, CODE_IS, EQ, IS, KEYS, LEN, SAME, TYPE_IS
-from stator.guards.constant import is_plain
+from stator.guards.check import ALIVE, CODE_IS, EQ, IS, LEN, TYPE_IS
 from stator.world import ambient
-from stator.world.exceptions import enter_exception, enter_traceback, exception_fields
+from stator.world.constants import (
+    CONSTANT_TYPES,
+    SINGLETON_TYPES,
+    constant,
+    enter_range,
+    enter_text,
+    enter_unequal,
+    singleton,
+)
+from stator.world.containers import enter_bytearray, enter_deque, enter_dict, enter_frozenset, enter_list, enter_set
+from stator.world.exceptions import enter_exception, enter_traceback
 from stator.world.generators import GENERATOR_ROWS
 from stator.world.iterators import ITERATOR_ROWS, enter_opaque, foreign, refuse_sequence
-from stator.world.record import Importer, Record
+from stator.world.record import Importer
+from stator.world.shadows import copy_attributes, shadow
 from stator.world.thread_local import enter_thread_local
 
 if TYPE_CHECKING:
     from stator.guards.path import Path
     from stator.world.world import World
-
-
-def constant(world: World, obj: Any, path: Path) -> Any:
-    world.guards.add(path, EQ, obj, world.origin())
-    world.identities.constants.setdefault(id(obj), (obj, []))[1].append(path)
-    return obj
-
-
-def enter_unequal(world: World, obj: Any, path: Path) -> Any:
-    """A float or complex number: a constant; a nan is equal to nothing but the very same object, where C compares."""
-    return world.identities.enter_nan(obj, path, constant) if obj != obj else constant(world, obj, path)
-
-
-def enter_text(world: World, obj: str, path: Path) -> str:
-    """A string: a constant, unless it is another one all the time; CPython does what looks at such a one."""
-    if (path, "text", 0) in world.varying:
-        raise unsupported("outside-type", "another string all the time", type="str")
-    return cast(str, constant(world, obj, path))
-
-
-def enter_range(world: World, obj: range, path: Path) -> Any:
-    """By its value; a loop over one that was another one before is noticed."""
-    if (path, "rounds", 0) in world.varying:
-        world.varied_ranges[id(obj)] = obj
-    return constant(world, obj, path)
-
-
-def singleton(world: World, obj: Any, path: Path) -> Any:
-    world.guards.add(path, IS, obj, world.origin())
-    return obj
 
 
 def enter_class(world: World, obj: Any, path: Path) -> Any:
@@ -173,154 +152,6 @@ def is_structure(cls: type) -> bool:
     return fields.get("n_fields", 0) == fields.get("n_sequence_fields", -1)
 
 
-def enter_frozenset(world: World, obj: Any, path: Path) -> Any:
-    if type(obj) is not frozenset:
-        world.type_info(type(obj))
-        items = enter_elements(world, obj, path)
-        if not all(map(operator.is_, items, list(frozenset.__iter__(obj)))):
-            raise world.refuse("outside-type", type=type(obj).__name__)
-        world.register(obj, path)
-        return obj
-    if all(type(item) in CONSTANT_TYPES and item == item for item in obj):
-        return constant(world, obj, path)
-    items = enter_elements(world, obj, path)
-    if all(map(operator.is_, items, obj)):
-        world.register(obj, path)
-        return obj
-    inner = frozenset(items)
-    if all(map(same_place, items, obj)):
-        _entry.set_like(inner, obj, items)
-    return world.register_shadow(obj, path, inner)
-
-
-def same_place(inner: Any, outer: Any) -> bool:
-    """Whether a set has both at the same place."""
-    return inner is outer or (is_c_hashed(inner) and is_c_hashed(outer) and hash(inner) == hash(outer))
-
-
-def enter_elements(world: World, obj: Any, path: Path) -> list[Any]:
-    """Elements of a set in iteration order."""
-    world.guards.add(path, TYPE_IS, type(obj), world.origin())
-    world.guards.add(path, LEN, len(obj), world.origin())
-    outer = list(base_of(type(obj), (set, frozenset)).__iter__(obj))
-    items = [enter_element(world, item, path.iter_at(i)) for i, item in enumerate(outer)]
-    if not all(is_key(item) or is_c_hashed(item) for item in outer):  # where each lies is what code of the user said
-        if not all(map(same_place, items, outer)):
-            raise world.refuse("outside-type", "a set of objects with a hash of their own", type=type(obj).__name__)
-        world.guards.add(path.part("hashes", _entry.hash_numbers), EQ, _entry.hash_numbers(obj), world.origin())
-    return items
-
-
-def enter_element(world: World, item: Any, path: Path) -> Any:
-    """Where an element lies depends on its value: numbers and texts are constants, also if they vary."""
-    return constant(world, item, path) if is_plain(item) and item == item else world.enter(item, path)
-
-
-def enter_list(world: World, obj: Any, path: Path) -> Any:
-    inner = [] if type(obj) is list else list.__new__(type(obj))
-    fill_list(world, shadow(world, obj, path, inner))
-    copy_attributes(world, obj, path, inner)
-    return inner
-
-
-def fill_list(world: World, record: Record) -> None:
-    path, inner = record.path, record.inner
-    world.guards.add(path, LEN, list.__len__(record.obj), world.origin())
-    for i, item in enumerate(list.__iter__(record.obj)):
-        list.append(inner, world.enter(item, path.item(i)))
-    record.before = list(list.__iter__(inner))
-
-
-def enter_dict(world: World, obj: Any, path: Path) -> Any:
-    cls = type(obj)
-    namespace = world.namespaces.get(id(obj))
-    if namespace is not None:
-        if path is not namespace.dict_path():
-            world.guards.add(path, SAME, namespace.dict_path(), world.origin())
-        return namespace.expose()
-    inner: Any = {} if cls is dict else base_of(cls, DICT_BASES).__new__(cls)
-    record = shadow(world, obj, path, inner)
-    fill_mapping(world, record)
-    copy_attributes(world, obj, path, inner)
-    return inner
-
-
-def fill_mapping(world: World, record: Record) -> None:
-    obj, path, inner = record.obj, record.path, record.inner
-    cls = type(obj)
-    if issubclass(type(obj), defaultdict):
-        factory = defaultdict.__dict__["default_factory"].__get__(obj)
-        inner.default_factory = world.enter(factory, path.get("default_factory"))
-    fill_dict(world, obj, path, inner, base_of(cls, DICT_BASES).__setitem__)
-    items = list(dict.items(inner)) if cls is dict else list(base_of(cls, DICT_BASES).items(inner))
-    record.before = (inner.default_factory, items) if issubclass(type(obj), defaultdict) else items
-
-
-DICT_BASES = (OrderedDict, defaultdict, dict)
-
-
-def fill_dict(world: World, obj: Any, path: Path, inner: Any, store: Any) -> None:
-    """Items of an outside dict in order; constant keys are guarded together, others one by one."""
-    keys = [key for key, _ in _entry.stored_hashes(obj)]
-    if all(is_key(key) and is_lasting(key) for key in keys):
-        world.guards.add(path, KEYS, tuple(keys), world.origin())
-        for i, key in enumerate(keys):
-            if type(key) not in CONSTANT_TYPES:
-                world.enter(key, path.key_at(i))
-            store(inner, key, world.enter(dict.__getitem__(obj, key), path.entry(key)))
-        return
-    for key in (key for key in keys if not is_key(key) and not is_c_hashed(key)):
-        raise world.refuse("outside-type", f"dict with a key of type {type(key).__name__}", type=type(key).__name__)
-    fill_by_position(world, obj, path, inner, store)
-
-
-def fill_by_position(world: World, obj: Any, path: Path, inner: Any, store: Any) -> None:
-    """Items of an outside dict with keys that are no constants: pair by pair, in order."""
-    base = base_of(type(obj), DICT_BASES)
-    world.guards.add(path, LEN, len(list(base.keys(obj))), world.origin())
-    pairs = path.part("items()", base.items).part("list", list)
-    for i, (key, value) in enumerate(list(base.items(obj))):
-        pair = pairs.item(i)
-        store(inner, world.enter(key, pair.item(0)), world.enter(value, pair.item(1)))
-
-
-def is_c_hashed(key: Any) -> bool:
-    """Whether C alone (or Enum, by name; a tensor, by identity) hashes and compares the key."""
-    cls = type(key)
-    if cls is tuple or cls is frozenset:
-        return all(is_key(part) or is_c_hashed(part) for part in key)
-    hashed, equal = _frames.type_lookup(cls, "__hash__"), _frames.type_lookup(cls, "__eq__")
-    if hashed in BY_ID:
-        return True
-    return (type(hashed) is types.WrapperDescriptorType or hashed is enum.Enum.__hash__) and type(
-        equal
-    ) is types.WrapperDescriptorType
-
-
-BY_ID: list[Any] = []  # Python functions `__hash__` that give the id: no other object has the same hash
-
-
-def is_key(key: Any) -> bool:
-    """Whether equality of the key is decided by C alone: constants, and objects that hash by identity."""
-    cls = type(key)
-    if cls in CONSTANT_TYPES or cls in (range, slice):
-        return True
-    if cls is tuple or cls is frozenset:
-        return all(map(is_key, key))
-    return _frames.type_lookup(cls, "__hash__") in IDENTITY_HASHES
-
-
-def is_lasting(key: Any) -> bool:
-    """Whether guards may hold a key: objects of the program end when it lets go of them."""
-    cls = type(key)
-    if cls is tuple or cls is frozenset:
-        return all(map(is_lasting, key))
-    return cls in CONSTANT_TYPES or not _frames.is_heap_type(cls) or issubclass(cls, (type, enum.Enum))
-
-
-IDENTITY_HASHES = (object.__hash__, type.__dict__.get("__hash__"), types.BuiltinFunctionType.__hash__, Ellipsis)
-
-
 def enter_value(world: World, obj: Any, path: Path) -> Any:
     """An instance of a subclass of an immutable builtin type: guarded by class and by the builtin value."""
     cls = type(obj)
@@ -364,52 +195,6 @@ def enter_random(world: World, obj: Any, path: Path) -> Any:
 
 
 C_RANDOM: Any = random.Random.__base__
-
-
-def enter_set(world: World, obj: Any, path: Path) -> Any:
-    cls = type(obj)
-    inner: Any = set() if cls is set else set.__new__(cls)
-    fill_set(world, shadow(world, obj, path, inner))
-    copy_attributes(world, obj, path, inner)
-    return inner
-
-
-def fill_set(world: World, record: Record) -> None:
-    items = enter_elements(world, record.obj, record.path)
-    if all(map(same_place, items, set.__iter__(record.obj))):
-        _entry.set_like(record.inner, record.obj, items)  # so that it has the same order, now and after changes
-    else:
-        set.update(record.inner, items)
-    record.before = list(set.__iter__(record.inner))
-
-
-def enter_deque(world: World, obj: Any, path: Path) -> Any:
-    cls = type(obj)
-    world.guards.add(path, TYPE_IS, cls, world.origin())
-    world.guards.add(path.get("maxlen"), EQ, obj.maxlen, world.origin())
-    inner = deque.__new__(cls)
-    deque.__init__(inner, (), obj.maxlen)
-    fill_deque(world, world.register(obj, path, inner))
-    copy_attributes(world, obj, path, inner)
-    return inner
-
-
-def fill_deque(world: World, record: Record) -> None:
-    path = record.path
-    world.guards.add(path, LEN, len(record.obj), world.origin())
-    items = [world.enter(item, path.seq(i)) for i, item in enumerate(list(deque.__iter__(record.obj)))]
-    deque.extend(record.inner, items)
-    record.before = items
-
-
-def enter_bytearray(world: World, obj: Any, path: Path) -> Any:
-    if type(obj) is not bytearray:
-        raise world.refuse("outside-type", type=type(obj).__name__)
-    world.guards.add(path, TYPE_IS, bytearray, world.origin())
-    world.guards.add(path.part("bytes", bytes), EQ, bytes(obj), world.origin())
-    inner = bytearray(obj)
-    world.register(obj, path, inner).before = bytes(obj)
-    return inner
 
 
 def enter_partial(world: World, obj: Any, path: Path) -> Any:
@@ -467,94 +252,10 @@ def enter_proxy(world: World, obj: Any, path: Path) -> Any:
     return world.register_shadow(obj, path, types.MappingProxyType(inner))
 
 
-def shadow(world: World, obj: Any, path: Path, inner: Any) -> Any:
-    """Guard the type and register before the elements enter: cycles end here."""
-    world.guards.add(path, TYPE_IS, type(obj), world.origin())
-    if type(obj).__module__ != "builtins":
-        world.type_info(type(obj))
-    return world.register(obj, path, inner)
-
-
-def copy_attributes(world: World, obj: Any, path: Path, inner: Any) -> None:
-    """Instance attributes and slots of a shadow whose class was made in Python (or in C with a `__dict__`)."""
-    if type(obj).__dictoffset__:
-        copy_fields(world, obj, path, inner)
-    for name, member in slots_of(type(obj)):
-        value = slot_value(member, obj)
-        if value is not UNBOUND:
-            member.__set__(inner, world.enter(value, path.get(name)))
-    world.shadow_fields[id(inner)] = (inner, fields_of(inner))
-
-
-def copy_fields(world: World, obj: Any, path: Path, inner: Any) -> None:
-    """The instance dict: one that is only the object's, or the object itself (`self.__dict__ = self`)."""
-    fields = _frames.instance_dict(obj)
-    if fields is obj:
-        world.guards.add(path.fields(), SAME, path, world.origin())
-        object.__setattr__(inner, "__dict__", inner)
-        return
-    if fields is None and type(obj) is functools.partial:  # one with a dict, even an empty one, is not flattened
-        world.guards.add(path.part("attributes", _frames.attribute_count), EQ, 0, world.origin())
-        return
-    world.guards.add(path.fields(), KEYS, tuple(fields or ()), world.origin())
-    if fields is None:
-        return
-    if type(fields) is not dict or id(fields) in world.records:  # there is a shadow of it already
-        raise world.refuse("outside-type", f"the __dict__ of a {type(obj).__name__}", type=type(obj).__name__)
-    own = attributes_of(inner)
-    world.register(fields, path.fields(), own)  # whose effects are those of its owner
-    for name, value in list(fields.items()):
-        own[name] = world.enter(value, path.attr(name) if type(name) is str else path.fields().entry(name))
-
-
-def attributes_of(obj: Any) -> dict[Any, Any]:
-    """The instance dict, made if need be."""
-    own = _frames.instance_dict(obj)
-    return object.__getattribute__(obj, "__dict__") if own is None else own
-
-
-def slots_of(cls: type) -> list[tuple[str, Any]]:
-    """(name, descriptor) of `__slots__` along the MRO."""
-    return [
-        (name, member)
-        for base in type.__dict__["__mro__"].__get__(cls)
-        if _frames.is_heap_type(base) and "__slots__" in _frames.class_dict(base)
-        for name, member in _frames.class_dict(base).items()
-        if type(member) is types.MemberDescriptorType and name != "__weakref__"
-    ]
-
-
-def slot_value(member: Any, obj: Any) -> Any:
-    try:
-        return member.__get__(obj)
-    except AttributeError:
-        return UNBOUND
-
-
-def fields_of(obj: Any) -> dict[Any, Any]:
-    """All attributes and filled slots of a shadow."""
-    slots = {name: slot_value(member, obj) for name, member in slots_of(type(obj))}
-    if issubclass(type(obj), BaseException):
-        slots |= exception_fields(obj)
-    fields = _frames.instance_dict(obj)
-    return {
-        **({} if fields is None or fields is obj else fields),
-        **{name: value for name, value in slots.items() if value is not UNBOUND},
-    }
-
-
-def base_of(cls: type, bases: tuple[type, ...]) -> Any:
-    """The builtin container class a subclass derives its storage from."""
-    return next(base for base in bases if issubclass(cls, base))
-
-
 def by_identity(rows: dict[type, Any]) -> dict[int, Any]:
     """A table by class identity: hashing a class could run its metaclass's code."""
     return {id(cls): row for cls, row in rows.items()}
 
-
-SINGLETON_TYPES = {type(None), bool, type(...), type(NotImplemented)}
-CONSTANT_TYPES = {int, float, complex, str, bytes, *SINGLETON_TYPES}
 
 IMPORTERS: dict[int, Importer] = by_identity(
     {

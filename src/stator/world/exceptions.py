@@ -73,7 +73,7 @@ def enter_traceback(world: World, obj: Any, path: Path) -> Any:
 
 
 def enter_exception(world: World, obj: Any, path: Path) -> Any:
-    from stator.world.door import copy_attributes  # the two know each other
+    from stator.world.shadows import copy_attributes  # the two know each other
 
     cls = type(obj)
     world.guards.add(path, TYPE_IS, cls, world.origin())

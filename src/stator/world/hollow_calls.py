@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from stator import _entry
 from stator.errors import Again
 from stator.frame import Frame, native
-from stator.world.door import shadow
 from stator.world.generators import SUSPENDED
 from stator.world.hollow import END, ROWS, Hollow, Operation
 from stator.world.hollow_iterators import HollowIterator, hollow_iterator
+from stator.world.shadows import shadow
 
 if TYPE_CHECKING:
     from stator.guards.path import Path

@@ -10,9 +10,9 @@ from stator import _entry
 from stator.errors import Again
 from stator.frame import Frame
 from stator.guards.check import LEN, PRESENT, TYPE_IS
-from stator.world.door import shadow
 from stator.world.hollow import END, ROWS, Hollow
 from stator.world.lazy import Lazy
+from stator.world.shadows import shadow
 
 if TYPE_CHECKING:
     from stator.guards.path import Path

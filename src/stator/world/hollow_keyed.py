@@ -13,8 +13,10 @@ from stator.errors import Again
 from stator.frame import Frame, native
 from stator.guards.check import HAS_ELEMENT, KEYS, NO_ELEMENT, NO_KEY, PRESENT
 from stator.guards.constant import is_plain
-from stator.world.door import IDENTITY_HASHES, fill_mapping, fill_set, shadow
+from stator.world.containers import fill_mapping, fill_set
 from stator.world.hollow import ABSENT, DECLINED, ROWS, Hollow, Operation, wanted
+from stator.world.keys import IDENTITY_HASHES
+from stator.world.shadows import shadow
 
 if TYPE_CHECKING:
     from stator.guards.path import Path

@@ -12,8 +12,9 @@ from stator import _entry
 from stator.frame import Frame
 from stator.guards.check import EQ, LEN, PRESENT
 from stator.guards.path import ARG
-from stator.world.door import fill_deque, fill_list, shadow
+from stator.world.containers import fill_deque, fill_list
 from stator.world.hollow import DECLINED, READY, ROWS, Hollow, Operation, wanted
+from stator.world.shadows import shadow
 
 if TYPE_CHECKING:
     from stator.guards.path import Path
