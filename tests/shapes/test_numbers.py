@@ -14,7 +14,8 @@ from stator.report.events import recording
 from stator.shapes import polynomial
 from stator.shapes.marks import ANY
 from stator.shapes.polynomial import Polynomial
-from stator.shapes.symbols import NotKnown, Symbols
+from stator.shapes.questions import NotKnown
+from stator.shapes.symbols import Symbols
 from tests.harness import check
 
 

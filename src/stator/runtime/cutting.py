@@ -19,9 +19,10 @@ import torch
 from stator.code.cuts import Cut, Steps, cut_after
 from stator.code.operators import BINARY, COMPARE
 from stator.frame import Frame
+from stator.shapes.arithmetic import number_of
 from stator.shapes.polynomial import Number
 from stator.shapes.scalar import TracedInt
-from stator.shapes.symbols import Symbols, number_of
+from stator.shapes.symbols import Symbols
 from stator.tensors.cuts import contiguous
 from stator.tensors.doubts import ASKING, ask
 from stator.tensors.rules.layout import is_surely_row_major, surely

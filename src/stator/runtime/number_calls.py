@@ -16,10 +16,10 @@ from stator.frame import Frame
 from stator.native.host import Host
 from stator.runtime import unrolling
 from stator.shapes import polynomial
+from stator.shapes.arithmetic import number_of
 from stator.shapes.calculations import FLOAT, INT_MATH, distance_of, sum_of
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, depends_on_data, whole
 from stator.shapes.scalar import INTS, TracedBool, TracedInt, evaluated, from_data
-from stator.shapes.symbols import number_of
 from stator.tensors.traced import TracedTensor
 
 Caller = Callable[[Any, Frame, list[Any]], Any]

@@ -20,9 +20,10 @@ from stator.frame import Frame
 from stator.guards import path as paths
 from stator.guards.path import Path
 from stator.runtime.cutting import Unknown, excess_of, excesses
+from stator.shapes.arithmetic import number_of
 from stator.shapes.polynomial import Number
 from stator.shapes.scalar import TracedInt
-from stator.shapes.symbols import Symbols, number_of
+from stator.shapes.symbols import Symbols
 from stator.tensors.doubts import ASKING
 from stator.tensors.lowering import ForeignArgument
 from stator.tensors.rules.layout import is_surely_row_major

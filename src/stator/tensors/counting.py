@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from stator.shapes.questions import NotKnown
 from stator.shapes.scalar import TracedInt
-from stator.shapes.symbols import NotKnown, Symbols
+from stator.shapes.symbols import Symbols
 from stator.tensors.meta import Meta
 from stator.tensors.modes import State
 from stator.tensors.plan import Group, New, Plan

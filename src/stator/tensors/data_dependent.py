@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.functional import one_hot
 
+from stator.shapes.questions import NotKnown
 from stator.shapes.scalar import TracedInt
-from stator.shapes.symbols import NotKnown
 from stator.tensors import comparing
 from stator.tensors.from_data import assembled, constants, is_symbolic
 from stator.tensors.rules.layout import is_row_major

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
+from stator.shapes.assumptions import is_long
 from stator.shapes.expressions import NoForm
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedBool, TracedInt
-from stator.shapes.symbols import is_long
 from stator.tensors.signals import UnsupportedOp, UnsupportedTensor
 from stator.tensors.traced import TracedTensor
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from torch import fx
 
 from stator.shapes import polynomial
+from stator.shapes.assumptions import Comparison, is_long
 from stator.shapes.expressions import Nodes, fold
 from stator.shapes.polynomial import Polynomial
-from stator.shapes.symbols import Comparison, Symbols, is_long
+from stator.shapes.symbols import Symbols
 from stator.tensors import bindings
 from stator.tensors.checks import assert_holds
 from stator.tensors.targets import safe_name

@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
+from stator.shapes.arithmetic import number_of
 from stator.shapes.scalar import TracedInt
 from stator.shapes.scalar import from_data as is_from_data
-from stator.shapes.symbols import number_of
 from stator.tensors.meta import Meta
 from stator.tensors.plan import Plan
 from stator.tensors.rules.table import hint

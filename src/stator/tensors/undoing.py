@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from stator.shapes.symbols import number_of
+from stator.shapes.arithmetic import number_of
 from stator.tensors.meta import Meta
 from stator.tensors.plan import New
 from stator.tensors.targets import called

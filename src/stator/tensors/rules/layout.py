@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from stator.shapes.arithmetic import number_of
 from stator.shapes.scalar import TracedInt
-from stator.shapes.symbols import number_of
 from stator.tensors.meta import Meta
 
 Sizes = tuple[int, ...]

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import torch
 
 from stator.guards.relation import INT
+from stator.shapes.arithmetic import number_of
 from stator.shapes.scalar import TracedInt
-from stator.shapes.symbols import number_of
 from stator.tensors.rules.layout import is_several, overlooking, row_major, surely
 from stator.tensors.rules.table import Decline, need
 

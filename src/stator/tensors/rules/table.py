@@ -17,8 +17,9 @@ from typing import Any
 import torch
 
 from stator.errors import InternalError
+from stator.shapes.arithmetic import number_of
 from stator.shapes.scalar import TracedInt
-from stator.shapes.symbols import Symbols, number_of
+from stator.shapes.symbols import Symbols
 from stator.tensors.meta import Meta, SymbolicMeta, intern, intern_symbolic
 from stator.tensors.modes import State
 from stator.tensors.plan import Constant, Group, New, Plan, Same
