@@ -9,7 +9,7 @@ import torch
 
 from stator.code.hidden import is_module_call
 from stator.errors import Location
-from stator.runtime.tensor_host import Stack
+from stator.runtime.stack import Stack
 
 TORCH = os.path.dirname(torch.__file__) + os.sep
 

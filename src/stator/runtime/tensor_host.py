@@ -15,9 +15,8 @@ from stator import _entry, _frames
 from stator._frames import UNBOUND
 from stator.code.decode import CodeInfo
 from stator.control.breaking import Regions
-from stator.errors import Again, Location, Unsupported
+from stator.errors import Unsupported
 from stator.frame import Frame, throw
-from stator.guards import path as paths
 from stator.guards.check import EQ, TENSOR
 from stator.guards.path import Path
 from stator.guards.tensor_spec import TensorSpec
@@ -60,60 +59,35 @@ from stator.runtime import new_tensors as new_tensors
 from stator.runtime.compiling import is_compiling, not_compiling
 from stator.runtime.first_rounds import Arrivals
 from stator.runtime.number_calls import STANDS_FOR
+from stator.runtime.number_host import NumberHost, name_of
 from stator.runtime.optimizers import is_compiling_in
 from stator.runtime.spelling import Spelling
 from stator.runtime.tensor_attributes import read_outside, read_tensor, write_tensor
 from stator.shapes import looking_up
-from stator.shapes.floats import Floats, Reading, TracedFloat, depends_on_data, stage_after
+from stator.shapes.floats import TracedFloat, depends_on_data
 from stator.shapes.policy import Policy
 from stator.shapes.scalar import TracedBool, TracedInt
-from stator.shapes.symbols import Symbols
 from stator.shapes.texts import TracedText
 from stator.tensors import constants, values
 from stator.tensors.array_calls import DTYPES as ARRAY_DTYPES
 from stator.tensors.arrays import TracedArray, is_array, rows, tensor_of
-from stator.tensors.doubts import ASKING
-from stator.tensors.evaluate import evaluated
 from stator.tensors.inputs import check_input
 from stator.tensors.lowering import ForeignArgument
 from stator.tensors.modes import devices_inside
-from stator.tensors.recorder import Recorder
-from stator.tensors.signals import DataDependent, NotLeaf, OutsideAttribute
+from stator.tensors.signals import NotLeaf, OutsideAttribute
 from stator.tensors.subclasses import PLAIN
 from stator.tensors.traced import TracedTensor
 from stator.world import attributes
 from stator.world.constants import CONSTANT_TYPES, constant
 from stator.world.door import FAMILIES, IMPORTERS
 from stator.world.keys import BY_ID
-from stator.world.rewritten import varying_numbers
 from stator.world.world import World
-
-
-class Stack:
-    """The user's frames at one moment."""
-
-    __slots__ = ("places",)
-
-    def __init__(self, frame: Any) -> None:
-        self.places = []
-        while frame is not None:
-            self.places.append((frame.code, frame.lasti))
-            frame = frame.outer
-
-    @property
-    def innermost(self) -> Location | None:
-        """The instruction that did it."""
-        return Location(self.places[0][0], 2 * self.places[0][1]) if self.places else None
-
-    def format(self) -> str:
-        return "\n".join(Location(code, 2 * unit).format() for code, unit in reversed(self.places))
-
 
 # They take the dtype of a scalar of numpy.
 NEW_OF_DATA = frozenset({torch.tensor, torch.as_tensor, torch.asarray, torch.scalar_tensor, torch.Tensor.new_tensor})
 
 
-class TensorHost(Host):
+class TensorHost(NumberHost):
     """A world whose tensors are traced."""
 
     tensor_types = frozenset({TracedTensor})
@@ -127,28 +101,12 @@ class TensorHost(Host):
     def __init__(
         self, refused: frozenset[Any] = frozenset(), policy: Policy | None = None, traces: bool = False
     ) -> None:
-        super().__init__()
-        self.recorder = Recorder(self.where, refused, traces)
-        self.policy = policy or Policy()
-        if self.policy.unbacked:
-            self.recorder.start_symbols = self.symbolic
-        self.recorder.before_call = self.check_guesses
+        super().__init__(refused, policy or Policy(), traces)
         self.recorder.may_warn = lambda: not is_inside(self)
         self.recorder.may_break = lambda: self.may_break
         self.recorder.warned = functools.partial(heard_warnings.note, self)
-        self.symbols: Symbols | None = None
-        self.symbolic_numbers: dict[Path, Any] = {}
-        self.floats = Floats(self.guards, self.origin, self.float_input)
-        self.floats.refuse = lambda: DataDependent("Tensor.item")
         self.recorder.is_outside = lambda tensor: id(tensor) in self.records
         self.recorder.looked_at = self.guard_part
-        self.recorder.read_number = self.read_number
-        self.recorder.readings.stage_of = self.stage_of
-        self.floats.whole = self.whole_number
-        self.floats.rounded = lambda operand, number: self.symbolic().rounded(operand, number)
-        self.floats.assume = functools.partial(values.assume, self.recorder)
-        self.floats.run = functools.partial(evaluated, self.recorder)
-        self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor
         self.told_compiling = False  # the program asked, and the answer was yes
         self.copied: Any = None  # where a copy may be none, see runtime/cutting.py
         self.cut: Any = None  # where a tensor is cut that may be short enough, see there
@@ -285,111 +243,15 @@ class TensorHost(Host):
         namespace = self.namespaces.get(id(real))
         return real.get(name) if namespace is None else namespace.values.get(name, real.get(name))
 
-    def symbolic(self) -> Symbols:
-        """The symbols of this capture."""
-        if self.symbols is None:
-            self.symbols = self.make_symbols()
-            self.symbols.stack = self.stack
-            self.symbols.floats = self.floats
-            self.recorder.has_floats = True
-            self.recorder.use(self.symbols)
-            symbolic_host.start(self)
-        return self.symbols
-
-    def check_guesses(self) -> None:
-        """Starts again if a number that might have varied turned out to be a constant."""
-        guessed = self.policy.guessed
-        if self.symbols is not None and self.symbols.ones.denied():
-            raise Again(None, ones=True)
-        if not guessed:
-            return
-        found = self.floats.constants & guessed
-        if self.symbols is not None:
-            found |= self.symbols.settled_sources() & guessed
-        if found:
-            raise Again(None, frozenset(found))
-
-    def check_constants(self) -> None:
-        """Starts again if the program counts with numbers that are constants, once something varies."""
-        self.check_guesses()
-        pinning.check(self)
-        found = frozenset(filter(self.policy.could_vary, varying_numbers(self)))
-        if found:
-            raise Again(None, varies=found)
-
     def imported(self, f: Frame, name: str, fromlist: Any, level: int) -> Any:
         with not_compiling(), self.recorder.paused():
             return super().imported(f, name, fromlist, level)
-
-    def make_symbols(self) -> Symbols:
-        symbols = Symbols(self.origin, self.policy.unbacked)
-        symbols.unsettled = self.guards.unsettled
-        symbols.names = self.guards.names
-        symbols.clamps = assumptions.CLAMPING in self.whole_paths
-        symbols.asks = ASKING in self.whole_paths
-        return symbols
-
-    def has_symbols(self) -> bool:
-        """Whether there are symbolic numbers."""
-        return self.recorder.has_floats
-
-    def symbolic_float(self, path: Path, value: float) -> Any:
-        """The float at a path as a symbol, the same one each time."""
-        if path not in self.symbolic_numbers:
-            symbolic_host.start(self)
-            self.recorder.has_floats = True
-            self.symbolic_numbers[path] = self.floats.base(path, value)
-        return self.symbolic_numbers[path]
-
-    def read_number(self, traced: TracedTensor) -> Any:
-        """The float in a small tensor, if it can be read before the graph runs."""
-        found = self.recorder.readings.read(traced)
-        if found is None:
-            return None
-        symbolic_host.start(self)
-        self.recorder.has_floats = True
-        stage, place, value = found
-        return self.floats.base(Reading(stage, place, traced), value)
-
-    def stage_of(self, tensor: torch.Tensor) -> int | None:
-        """In which stage of readings the tensor made of a float is known; None if it is none."""
-        found = self.float_inputs.get(id(tensor))
-        return None if found is None else stage_after(found[1])
-
-    def float_input(self, number: TracedFloat, dtype: torch.dtype) -> TracedTensor:
-        """A new input of the graph, which the entry function makes of a float; what depends on data is in the graph."""
-        if number.from_data:
-            made: TracedTensor = self.recorder.call(torch.Tensor.to, (values.tensor_of(self.recorder, number), dtype))
-            return made
-        if self.recorder.sub is None and number.source is not None:
-            return values.moment(self.recorder, number.source, dtype)
-        with self.recorder.paused():
-            tensor = torch.tensor(number.value, dtype=dtype, device="cpu")
-        self.float_inputs[id(tensor)] = tensor, number
-        return self.recorder.input(tensor, name_of(number.path) if number.path is not None else "number")
-
-    def whole_number(self, function: Any, number: TracedFloat) -> Any:
-        """The int that a function makes of a float from data."""
-        return values.whole_of(self.recorder, function, number.tensor())
-
-    def symbolic_int(self, path: Path, value: int) -> Any:
-        """The int at a path as a symbol, the same one each time."""
-        if path not in self.symbolic_numbers:
-            self.symbolic_numbers[path] = self.symbolic().integer(path, value)
-        return self.symbolic_numbers[path]
-
-    def for_native(self, value: Any) -> Any:
-        return value if self.asker_keeps or not self.has_symbols() else symbolic_host.decayed(self, value, {})
 
     def check_arguments(self, function: Any, args: list[Any]) -> None:
         """C code that looks into memory would find none in an array of the graph."""
         home = policy.home(function)
         if (home[0] not in policy.PASSES_OBJECTS or home[1] in policy.READS_MEMORY) and TracedArray in map(type, args):
             raise self.refuse("tensor-numpy", "C code that reads an array", function=".".join(home))
-
-    def where(self) -> Any:
-        """The user's stack for a node, formatted only when somebody reads it."""
-        return Stack(_frames.top_frame())
 
     def is_overridden(self, args: Any, kwargs: Any) -> bool:
         """Whether classes of arguments have a say in a call."""
@@ -642,12 +504,6 @@ def enter_tensor(world: World, tensor: torch.Tensor, path: Path) -> Any:
     return traced
 
 
-def name_of(path: Path) -> str:
-    """A readable placeholder name."""
-    steps = [str(step.key) for step in path.chain() if type(step.key) in (str, int) and str(step.key) not in MEMBERS]
-    return "_".join(steps) if path.chain()[0].accessor is paths.CONST else "_".join(["arg", *steps])
-
-
 def convert(rule: Any, otherwise: Any, host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """A call that makes a number of its argument: of a tensor, one that the graph gives."""
     if len(args) != 1 or kwargs or type(args[0]) not in STAND_INS:
@@ -678,7 +534,6 @@ CONVERSIONS: dict[Any, Any] = {
     bool: values.bool_of,
     operator.index: values.int_of,
 }
-MEMBERS = frozenset({"_parameters", "_buffers", "_modules", "__self__", "__func__"})
 
 
 TensorHost.passing = Host.passing | {module_calls.call_module}
