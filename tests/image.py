@@ -25,6 +25,7 @@ TORCH = str(Path(torch.__file__).parent)
 STATOR = str(Path(__file__).parent.parent / "src" / "stator")
 HIDDEN = (TORCH, STATOR, str(Path(__file__).parent / "harness.py"), "<stator")
 
+FOR_C = frozenset({"__vectorcalloffset__", "__weaklistoffset__", "__dictoffset__"})  # `partial` shows pointers there
 TORCH_MARKS = ("_dynamo_", "_is_torch_compile")  # what torch.compile leaves on user objects
 
 Parts = tuple[Any, list[tuple[str, Any]]]
@@ -309,7 +310,7 @@ def _attributes(value: Any) -> list[tuple[str, Any]]:
     rows += [(f".{name}", item) for name, item in attributes.items() if not name.startswith(TORCH_MARKS)]
     for cls in type(value).__mro__:
         for name, member in cls.__dict__.items():
-            if isinstance(member, types.MemberDescriptorType) and _is_heap_type(cls):
+            if isinstance(member, types.MemberDescriptorType) and _is_heap_type(cls) and name not in FOR_C:
                 try:
                     rows.append((f".{name}", member.__get__(value)))
                 except AttributeError:

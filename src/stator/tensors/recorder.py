@@ -22,6 +22,7 @@ from stator.tensors import (
     counting,
     data,
     default_type,
+    dropping,
     ending,
     indexing,
     inputs,
@@ -332,6 +333,8 @@ class Recorder:
             made = respelling.respelled(target.func, args, kwargs or {})
             if made is not None:
                 return made
+        if target.func in dropping.CALLS and (kept := dropping.untouched(target.func, args, kwargs or {})) is not None:
+            return kept
         form = None
         if self.has_floats or (self.traces and target.func in FUSED):
             form = tensorised(target.func, args, kwargs or {}, self.traces, target.handler is None)

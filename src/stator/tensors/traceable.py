@@ -1,5 +1,7 @@
 """Functions that compilers cannot trace for symbolic sizes, or for those that only data tells: others that they can.
 
+So is dropout that drops all: a trace draws random numbers for it, and forgets which elements are not finite.
+
 On real tensors each is torch's own function.
 """
 
@@ -74,6 +76,21 @@ def cdist(
     return torch.cdist(x1, x2, p, compute_mode)
 
 
+def nothing_left(
+    input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, **named: bool
+) -> torch.Tensor:
+    """Dropout with a probability of one: torch multiplies with zero."""
+    if is_read(input):
+        return F.dropout(input, p, training, inplace)
+    zero = input.new_zeros(())
+    return input.mul_(zero) if inplace else input * zero
+
+
+def _drops_all(input: Any = None, p: Any = 0.5, training: Any = True, *rest: Any, **named: Any) -> bool:
+    has_elements = type(input) is TracedTensor and 0 not in input._meta.size  # torch gives back what has none
+    return has_elements and type(p) in (int, float) and p == 1 and named.get("train", training) is True
+
+
 def _repeats_one(tensor: Any = None, repeats: Any = None, dim: Any = None, **rest: Any) -> bool:
     """Whether the one element of a dimension is repeated."""
     if type(tensor) is not TracedTensor or type(repeats) is not int or type(dim) is not int or rest or repeats < 1:
@@ -106,6 +123,7 @@ _CONDITIONS: dict[Any, Callable[..., bool]] = {
     one_hot: lambda *args, **kwargs: TracedInt in map(type, (*args, *kwargs.values())) or _hold_data(args, kwargs),
     linspace: _is_symbolic_line,
     take_along_dim: _is_symbolic_along,
+    nothing_left: _drops_all,
     repeat_interleave: lambda *args, **kwargs: _hold_data(args, kwargs) and _repeats_one(*args, **kwargs),
 }
 
@@ -130,5 +148,6 @@ for _func, _form in TRACEABLE.items():
     FORMS[_form] = FORMS[_func]
 TRACEABLE |= dict.fromkeys((torch.repeat_interleave, torch.Tensor.repeat_interleave), repeat_interleave)
 TRACEABLE |= dict.fromkeys((torch.take_along_dim, torch.Tensor.take_along_dim), take_along_dim)
+TRACEABLE |= dict.fromkeys((F.dropout, torch.dropout), nothing_left)
 TRACEABLE[torch.cdist] = cdist
 FORMS[take_along_dim] = FORMS[torch.take_along_dim]

@@ -165,12 +165,9 @@ def _clamp(meta: Meta, min: Any = None, max: Any = None) -> Fresh:
     return _common(meta, dtype=meta.dtype)
 
 
-def _dropout(meta: Meta, p: Any = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    need(meta.dtype in FLOATS and type(p) in (int, float) and 0 <= p < 1 and inplace is False)
-    need(type(training) is bool)
-    if not training or p == 0:
-        return SAME
-    need(is_row_major(meta))
+def _dropout(meta: Meta, p: Any = 0.5, training: bool = True, inplace: bool = False) -> Fresh:
+    need(meta.dtype in FLOATS and type(p) in (int, float) and 0 < p < 1 and inplace is False)
+    need(training is True and is_row_major(meta))
     return Fresh(tuple(meta.size), meta.dtype, pure=False)
 
 
