@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -64,7 +65,30 @@ def text(x: Any, n: int) -> Any:
     return x * 2, NAMES[n]
 
 
-PROGRAMS = [parts, stacked, pieces, pieces_by_function, bins, named_result, scaled, powers, triangle, filled, text]
+@stator.allow_in_graph
+def laid_out(x: Any) -> Any:
+    rows, columns = (int(size) for size in x.shape)
+    return x.reshape(columns, rows)
+
+
+def opaque(x: Any, n: int) -> Any:
+    return laid_out(torch.ones(n, 4) * x[0]).cumsum(0) + 1
+
+
+PROGRAMS = [
+    parts,
+    stacked,
+    pieces,
+    pieces_by_function,
+    bins,
+    named_result,
+    scaled,
+    powers,
+    triangle,
+    filled,
+    text,
+    opaque,
+]
 
 
 def most_compilations() -> int:
@@ -105,6 +129,49 @@ def test_a_number_of_parts_that_the_program_knows() -> None:
     calls = [(torch.randn(20, 2), n) for n in NUMBERS]
     report = check(program, vary=calls, fullgraph=False, expect_recompiles=None)
     assert report.gained("frames_captured") <= 2, report.counts
+
+
+class Positions(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return laid_out(torch.arange(x.shape[0] * 3).view(-1, 3))
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.positions, self.scale = Positions(), nn.Parameter(torch.ones(4))
+
+    def forward(self, x: Any) -> Any:
+        y = (x * self.scale).cumsum(0)
+        return y.sum(1) + self.positions(y).sum(0)
+
+
+def test_sizes_that_an_opaque_node_asks_for() -> None:
+    calls = [(torch.randn(rows, 4),) for rows in NUMBERS]
+    options: Any = {"fullgraph": False, "expect_recompiles": None, "expect_breaks": None, "backward": True}
+    report = check(Model(), vary=calls, **options)
+    assert report.gained("frames_captured", first=3) == 0, report.counts
+    assert most_compilations() == 2
+    assert "varying-number" in {event.break_id for event in events.events("break")}
+
+
+def test_opaque_nodes_below_native_code() -> None:
+    def program(x: Any) -> Any:
+        y = partial(nn.Sequential(Positions()), x * 2)
+        return y() + 1
+
+    calls = [(torch.randn(rows, 4),) for rows in NUMBERS]
+    check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)
+    assert most_compilations() == 2
+
+
+def test_sizes_that_do_not_vary_may_be_asked_for() -> None:
+    @stator.allow_in_graph
+    def halves(x: Any) -> Any:
+        return x[:, int(x.shape[1]) // 2 :]
+
+    calls = [(torch.randn(rows, 4),) for rows in NUMBERS]
+    check(lambda x: halves(x * 2) + 1, vary=calls, expect_recompiles=1, expect_graphs=2)
 
 
 class Pool(nn.Module):

@@ -39,6 +39,52 @@ def test_windows(name):
     check(POOLS[name], vary=calls, backend="eager", expect_recompiles=1, expect_graphs=None)
 
 
+SCALINGS = {
+    "nearest": lambda x, f: F.interpolate(x, scale_factor=f),
+    "exact": lambda x, f: F.interpolate(x[0], scale_factor=f, mode="nearest-exact"),
+    "linear": lambda x, f: F.interpolate(x[0], scale_factor=f, mode="linear"),
+    "bilinear": lambda x, f: F.interpolate(x, None, (f, 0.6), "bilinear"),
+    "corners": lambda x, f: F.interpolate(x, scale_factor=f, mode="bicubic", align_corners=True),
+    "smooth": lambda x, f: F.interpolate(x, scale_factor=f, mode="bilinear", antialias=True),
+    "trilinear": lambda x, f: F.interpolate(x[None], scale_factor=(1.0, f, f), mode="trilinear"),
+    "area": lambda x, f: F.interpolate(x, scale_factor=f, mode="area"),
+    "again": lambda x, f: F.interpolate(x, scale_factor=f, mode="bilinear", recompute_scale_factor=True),
+}
+IMAGES = [torch.randn(2, 3, n, n + 1) for n in (6, 8, 7, 11, 10)]
+
+
+@pytest.mark.parametrize("name", SCALINGS)
+def test_images_of_varying_sizes_are_scaled(name):
+    program = SCALINGS[name]
+    check(program, vary=[(x, 1.3) for x in IMAGES], backend="eager", expect_recompiles=1, expect_graphs=2)
+
+
+@pytest.mark.parametrize("name", ["nearest", "area"])
+def test_images_are_scaled_and_traced(name):
+    program, calls = SCALINGS[name], [(x.clone().requires_grad_(), 1.7) for x in IMAGES]
+    check(program, vary=calls, backend="aot_eager", backward=True, expect_recompiles=1, expect_graphs=None)
+
+
+@pytest.mark.parametrize("name", SCALINGS)
+def test_images_are_scaled_by_varying_factors(name):
+    program, factors = SCALINGS[name], (1.3, 1.5, 2.0, 0.7, 3.25)
+    calls = [(x.clone().requires_grad_(), f) for x, f in zip(IMAGES, factors, strict=True)]
+    check(program, vary=calls, backend="eager", backward=True, expect_recompiles=1, expect_graphs=2)
+    check(program, vary=[(IMAGES[0], f) for f in factors], backend="eager", expect_recompiles=1, expect_graphs=2)
+
+
+def test_images_are_scaled_by_varying_ints():
+    calls = [(IMAGES[0], n) for n in (2, 3, 4, 5, 6)]
+    check(SCALINGS["nearest"], vary=calls, backend="eager", expect_recompiles=1, expect_graphs=2)
+
+
+def test_factors_that_are_refused():
+    calls = [(x, f) for x, f in zip(IMAGES, (1.5, 2.5, 0.1, -1.0, 0.0), strict=True)]
+    check(
+        SCALINGS["corners"], vary=calls, fullgraph=False, expect_recompiles=None, expect_graphs=None, expect_breaks=None
+    )
+
+
 def test_groups_of_a_norm():
     calls = [(torch.randn(2, 24, 5), n) for n in (2, 3, 4, 6, 12)]
     check(lambda x, n: F.group_norm(x, n), vary=calls, backend="eager", expect_recompiles=1, expect_graphs=None)

@@ -168,7 +168,7 @@ class BoundCall(Call):
         return _frames.NOT_TAKEN
 
     def eager_function(self, owner: Any) -> tuple[list[Path], Callable[..., Any]]:
-        return [], leave_alone
+        return [], leave_alone if owner is not None else leave_with_callees
 
     def variables(self) -> Variables | None:
         code = self.function.__code__
@@ -201,6 +201,10 @@ VARARGS = 0x04  # a flag of code objects
 
 def leave_alone() -> Any:
     return _frames.NOT_TAKEN
+
+
+def leave_with_callees() -> Any:
+    return _frames.PLAINLY
 
 
 def takes_plainly(function: Any) -> bool:

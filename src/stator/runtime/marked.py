@@ -25,6 +25,7 @@ from stator.guards import path as paths
 from stator.guards.check import IS
 from stator.native.callers import call_python
 from stator.native.rows import STANDINS
+from stator.runtime import pinning
 from stator.runtime.compiling import not_compiling
 from stator.runtime.entering import answer_frame
 from stator.tensors.lowering import PLAIN
@@ -81,6 +82,12 @@ def pin(host: Any, function: Any) -> None:
 # ---- allow_in_graph -------------------------------------------------------------------------------------------------
 
 
+def is_opaque(function: Any) -> bool:
+    """Whether calls of a function are one node."""
+    mark = mark_of(function)
+    return mark is not None and mark.kind == IN_GRAPH
+
+
 class Opaque:
     """A function of the user as propagation runs it: on fake tensors, as if it ran for real."""
 
@@ -130,10 +137,14 @@ def call_in_graph(host: Any, f: Frame, function: Any, mark: Mark, args: list[Any
         raise host.refuse("opaque-call", f"{name} runs under a default device", function=name)
     target = Target(Opaque(function), "call_function", function, function.__name__)
     target.opaque = target.unique = True
+    known = pinning.constants(host)
     try:
-        return host.recorder.record(target, tuple(args), kwargs)
+        made = host.recorder.record(target, tuple(args), kwargs)
     except Unsupported as error:
         raise host.located(error) from None
+    if host.counts_rounds and getattr(function, "__code__", None) is not f.code:
+        pinning.note_opaque(host, f, known)
+    return made
 
 
 # ---- assume_constant_result -----------------------------------------------------------------------------------------

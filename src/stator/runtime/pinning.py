@@ -45,6 +45,15 @@ def note(host: Any, f: Frame, given: list[Any], made: Any, before: Set[Any]) -> 
         leave(host, here(f))
 
 
+def note_opaque(host: Any, f: Frame, before: Set[Any]) -> None:
+    """A node was tried that nobody looks into: if it asked for a size or number that varies, CPython makes the call, or
+    the one of the native code that led there."""
+    if any(varies(host, lesson) for lesson in constants(host) - before):
+        while not f.direct and f.outer is not None:
+            f = f.outer
+        leave(host, here(f))
+
+
 def needed(host: Any, given: list[Any], before: Set[Any]) -> bool:
     """Whether one of these numbers varies and has become a constant since."""
     found = constants(host) - before

@@ -28,7 +28,7 @@ from stator.errors import Again, ConstraintViolation, RecompileLimit, StatorErro
 from stator.eval.machine import Place
 from stator.graph.sharing import Shared, SharedGraph
 from stator.guards import path as paths
-from stator.guards.check import EQ, RELATION
+from stator.guards.check import EQ, IS, RELATION
 from stator.guards.guardset import Failure
 from stator.interruptions import is_interruption
 from stator.options import Options
@@ -39,6 +39,7 @@ from stator.runtime.calls import BoundCall, Call, ResumedCall, code_of
 from stator.runtime.capture import Capture, Entry
 from stator.runtime.continuation import Break, Continuation, is_resumed
 from stator.runtime.learned import SIZES, UNSETTLED, Learned, Lesson
+from stator.runtime.marked import is_opaque
 from stator.runtime.optimizers import PLAINLY
 from stator.runtime.spelling import Spelling
 from stator.runtime.tail import GoingOn
@@ -525,7 +526,10 @@ class BoundCache(Cache):
         return BoundCall(args)
 
     def capture_entry(self, capture: Capture) -> Entry:
-        """A frame without tensor work is left alone under the guards of what it read."""
+        """A frame without tensor work, or that is an opaque node, is left alone under the guards of what it read."""
+        if is_opaque(capture.call.function):
+            capture.guards.add(paths.arg(0), IS, capture.call.function, capture.host.origin())
+            return capture.eager(alone=True)
         entry = capture.entry()
         return entry if capture.maker.operations else capture.eager()
 

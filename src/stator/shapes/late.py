@@ -27,11 +27,12 @@ SHAPED = frozenset(
     | {torch.dropout_, torch.alpha_dropout_, torch.feature_dropout_, torch.feature_alpha_dropout_, torch.rrelu}
     | {getattr(torch._C._nn, name) for name in dir(torch._C._nn) if name.startswith(("upsample", "_upsample"))}
 )
+SIZED = frozenset(func for func in SHAPED if "upsample" in func.__name__)  # not where they are told the sizes, too
 
 
 def read_late(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The call with 0-d tensors for its numbers; None if it cannot be made later."""
-    if type(func) not in KINDS or func in SHAPED:
+    if type(func) not in KINDS or (func in SHAPED and not (func in SIZED and len(args) > 1 and args[1] is not None)):
         return None
     given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
     places = tuple(place for place, value in given.items() if _holds_floats(value))

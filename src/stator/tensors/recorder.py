@@ -329,7 +329,7 @@ class Recorder:
             kwargs = dict(zip(kwargs, as_dtypes(target.func, kwargs.values()), strict=True))
         if target.func in int_numbers.CALLS and self.symbols is not None:
             args, kwargs = int_numbers.as_numbers(self, target.func, args, kwargs or {})
-        if target.func in respelling.CALLS and self.symbols is not None:
+        if target.func in respelling.CALLS and (self.symbols is not None or self.has_floats):
             made = respelling.respelled(target.func, args, kwargs or {})
             if made is not None:
                 return made

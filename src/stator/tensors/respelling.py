@@ -9,17 +9,17 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
+from stator.shapes.floats import TracedFloat, whole
 from stator.shapes.scalar import TracedInt
 from stator.tensors.rules.layout import is_row_major
-from stator.tensors.traced import TracedTensor
+from stator.tensors.traced import TracedTensor, current
 
 
 def respelled(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The result of such a call with a symbolic int; None if it is to be made as it is."""
     if not args or type(args[0]) is not TracedTensor:
-        return None
-    if TracedInt not in map(type, args) and TracedInt not in map(type, kwargs.values()):
         return None
     try:
         return CALLS[func](*args, **kwargs)
@@ -79,9 +79,69 @@ def _diagonal(input: Any, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
     return input.narrow(along, start, input.shape[along] - start).diagonal(0, dim1, dim2)
 
 
+# ---- images of other sizes ----------------------------------------------------------------------------------------
+
+
+def _interpolated(
+    input: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: Any = None,
+    recompute_scale_factor: Any = None,
+    antialias: Any = False,
+) -> Any:
+    """`interpolate` by a factor: torch is told the sizes, too, which it would ask for as constants otherwise."""
+    space = input.shape[2:]
+    factors = list(scale_factor) if type(scale_factor) in (list, tuple) else [scale_factor] * len(space)
+    symbolic = TracedInt in map(type, space) or not {TracedInt, TracedFloat}.isdisjoint(map(type, factors))
+    if size is not None or not symbolic or len(factors) != len(space):
+        return None
+    if not all(type(factor) in FACTORS and bool(factor > 0) for factor in factors):
+        return None
+    sizes = [_scaled(number, factor) for number, factor in zip(space, factors, strict=True)]
+    if not all(bool(number > 0) for number in (*input.shape, *sizes)):
+        return None
+    if recompute_scale_factor or mode == "area":
+        return F.interpolate(input, sizes, None, mode, align_corners, None, antialias)
+    row = UPSAMPLING.get((mode, len(space), bool(antialias)))
+    if row is None or (align_corners is not None and mode.startswith("nearest")):
+        return None
+    aligned = () if mode.startswith("nearest") else (bool(align_corners),)
+    named = ("scales",) if len(space) == 1 else ("scales_d", "scales_h", "scales_w")[-len(space) :]
+    scales = dict(zip(named, map(_as_float, factors), strict=True))
+    return current.recorder and current.recorder.call(row, (input, sizes, *aligned), scales)
+
+
+def _scaled(size: Any, factor: Any) -> Any:
+    """As many elements as torch makes of so many: the product, rounded down."""
+    made = size * factor
+    return whole(int, made) if type(made) is TracedFloat else int(made) if type(made) is float else made
+
+
+def _as_float(number: Any) -> Any:
+    return number if type(number) is TracedFloat else number * 1.0
+
+
+FACTORS = frozenset({int, float, TracedInt, TracedFloat})
+
+# By mode, number of dimensions, and whether small images are smoothed.
+UPSAMPLING: dict[tuple[str, int, bool], Any] = {
+    **{("nearest", rank, False): getattr(torch._C._nn, f"upsample_nearest{rank}d") for rank in (1, 2, 3)},
+    **{("nearest-exact", rank, False): getattr(torch._C._nn, f"_upsample_nearest_exact{rank}d") for rank in (1, 2, 3)},
+    ("linear", 1, False): torch._C._nn.upsample_linear1d,
+    ("bilinear", 2, False): torch._C._nn.upsample_bilinear2d,
+    ("bilinear", 2, True): torch._C._nn._upsample_bilinear2d_aa,
+    ("bicubic", 2, False): torch._C._nn.upsample_bicubic2d,
+    ("bicubic", 2, True): torch._C._nn._upsample_bicubic2d_aa,
+    ("trilinear", 3, False): torch._C._nn.upsample_trilinear3d,
+}
+
+
 CALLS: dict[Any, Callable[..., Any]] = {
     torch.pixel_shuffle: _shuffled,
     torch.pixel_unshuffle: _gathered,
     torch.diagonal: _diagonal,
+    F.interpolate: _interpolated,
     torch.Tensor.diagonal: _diagonal,
 }
