@@ -246,6 +246,15 @@ static PyObject *mark_code(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* is_skipped(code) -> whether CPython runs frames of this code in any case. */
+static PyObject *is_skipped(PyObject *module, PyObject *code) {
+    if (!PyCode_Check(code)) {
+        PyErr_SetString(PyExc_TypeError, "is_skipped(code)");
+        return NULL;
+    }
+    return PyBool_FromLong(stator_skip_code((PyCodeObject *)code));
+}
+
 /* armed() -> spans open over all threads; 0: CPython evaluates frames without the hook. */
 static PyObject *armed(PyObject *module, PyObject *ignored) {
     return PyLong_FromLong(armed_threads);
@@ -255,6 +264,7 @@ PyMethodDef stator_hook_methods[] = {
     {"armed", armed, METH_NOARGS, "how many spans are open over all threads"},
     {"set_own_folder", set_own_folder, METH_O, "code from files with this prefix is stator's own"},
     {"mark_code", mark_code, METH_VARARGS, "mark_code(code, TAKEN | SKIPPED | TRANSPARENT)"},
+    {"is_skipped", is_skipped, METH_O, "whether CPython runs frames of this code in any case"},
     {NULL},
 };
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import tokenize
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 import stator
+from stator.eval import forced
 from tests.harness import check
 
 X = torch.arange(3.0)
@@ -391,3 +393,20 @@ def test_variables_in_a_namespace() -> None:
         return x * first, next(made.__await__(), "over"), names["m"]
 
     same(program, [(X,), (X + 1,)])
+
+
+@pytest.mark.parametrize("setting", ["2", "5", "7", "all"])
+def test_generators_of_code_that_cpython_runs_in_any_case(setting: str) -> None:
+    def strings(text: str) -> list[str]:
+        tokens = tokenize.generate_tokens(iter(text.splitlines(True)).__next__)
+        found = []
+        for token in tokens:
+            found.append(token.string)
+        return found
+
+    forced.force(setting)
+    try:
+        compiled = stator.compile(strings, backend="eager")
+        assert [compiled("a = 1\n"), compiled("b = 2\n")] == [strings("a = 1\n"), strings("b = 2\n")]
+    finally:
+        forced.force(None)

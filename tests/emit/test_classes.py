@@ -215,6 +215,26 @@ def test_abstract_classes():
         shape()
 
 
+def test_abstract_methods_are_those_that_were_found():
+    def make():
+        class Shape(abc.ABC):
+            @classmethod
+            @abc.abstractmethod
+            def area(cls):
+                return __class__
+
+            @abc.abstractmethod
+            def gone(self): ...
+
+        del Shape.gone
+        return Shape
+
+    _, shape, _ = rebuild(make)
+    assert shape.__abstractmethods__ == {"area", "gone"} and shape.area() is shape
+    with pytest.raises(TypeError):
+        shape()
+
+
 def test_dataclasses_and_namedtuples():
     def make():
         @dataclasses.dataclass(order=True)

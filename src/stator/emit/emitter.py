@@ -17,6 +17,7 @@ from .plan import CannotRebuild, Const, Part, Piece, Plan, Self, Source, hole, l
 from .recipes import plan_for
 from .recipes_instances import build_instance_dict
 from .source import Body, Line, Slot, Text, compile_function, unknown_names, with_constants
+from .tracebacks import Chains
 
 FEWEST_FOR_BULK = 32
 _NOT_A_NAME = re.compile(r"\W+")
@@ -47,6 +48,7 @@ class Emitter:
         self._owners: dict[int, object] = {}
         self._literals: dict[str, object] = {}
         self._met: set[int] = set()
+        self._chains = Chains()
         self._keep: list[object] = []
         self._body = Body()
         self._locals = 0
@@ -134,6 +136,9 @@ class Emitter:
 
     def resolved(self, obj: object) -> bool:
         return self._resolve(obj) is not None
+
+    def traceback(self, obj: types.TracebackType) -> object:
+        return self._chains.of(obj, self.resolved)
 
     def builds(self, address: int) -> bool:
         """Whether the object there is part of what was emitted."""

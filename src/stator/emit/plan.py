@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from string import Formatter
+from types import TracebackType
 from typing import Protocol
 
 from . import raw
@@ -203,6 +204,9 @@ class Heap(Protocol):
 
     def resolved(self, obj: object) -> bool:
         """Does obj exist at run time already?"""
+
+    def traceback(self, obj: TracebackType) -> object:
+        """What stands for this traceback of an exception."""
 
     def shares(self, owner: object, namespace: object) -> bool:
         """Is this instance `__dict__` also met as an object of its own? If not, remember its owner."""

@@ -10,11 +10,12 @@ from . import (
     recipes_instances,
     recipes_iterators,
     recipes_library,
+    tracebacks,
 )
 from .plan import Heap, Plan, Recipe
 
 # Rows that rebuild all state themselves, `__dict__` included.
-WHOLE: dict[int, Recipe] = {id(cls): recipe for cls, recipe in {**recipes_classes.ROWS}.items()}
+WHOLE: dict[int, Recipe] = {id(cls): recipe for cls, recipe in {**recipes_classes.ROWS, **tracebacks.ROWS}.items()}
 ROWS: dict[int, Recipe] = {
     id(cls): recipe
     for table in (

@@ -106,14 +106,14 @@ def _put(attributes: dict[str, object], names: list[str]) -> list[Piece]:
 
 
 def _finish(obj: type) -> list[Piece]:
+    """What ABCMeta adds: which methods are abstract is not asked again, as that may run code, or have changed since."""
     names = raw.class_dict(obj)
+    added = _put(names, ["__abstractmethods__"]) if "__abstractmethods__" in names else []
     if type(names.get("_abc_impl")) is _ABC_DATA:
         if _abc._get_dump(obj)[0]:
             raise CannotRebuild(obj, "classes are registered as its virtual subclasses")
-        return [piece("{0}({1})", Const(_abc._abc_init), SELF)]
-    if "__abstractmethods__" in names:
-        return [piece("{0}({1}, {2}, {3})", _SET, SELF, "__abstractmethods__", names["__abstractmethods__"])]
-    return []
+        added.append(piece("{0}({1}, {2}, {3}())", _SET, SELF, "_abc_impl", Const(_ABC_DATA)))
+    return added
 
 
 def build_module(obj: types.ModuleType, solid: type, heap: Heap) -> Plan:

@@ -10,7 +10,6 @@ from typing import Any
 from . import raw
 from .plan import SELF, CannotRebuild, Const, Heap, Part, Piece, Plan, Splice, dict_of, listing, piece, tuple_of
 from .recipes_containers import create
-from .tracebacks import restore, rows_of
 
 
 def build_instance(obj: object, solid: type, heap: Heap) -> Plan:
@@ -125,10 +124,8 @@ def _links(obj: BaseException, heap: Heap) -> Iterable[Piece]:
         name: _EXCEPTION[name].__get__(obj)
         for name in ("__cause__", "__context__", "__traceback__", "__suppress_context__")
     }
-    traceback = fields["__traceback__"]
-    if traceback is not None and not heap.resolved(traceback):
-        del fields["__traceback__"]
-        yield piece("{0}({1}, {2})", Const(restore), SELF, Const(rows_of(traceback)))
+    if fields["__traceback__"] is not None:
+        fields["__traceback__"] = heap.traceback(fields["__traceback__"])
     if not fields["__suppress_context__"] and fields["__cause__"] is None:
         del fields["__suppress_context__"]
     for name, value in fields.items():

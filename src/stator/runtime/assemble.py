@@ -21,7 +21,6 @@ from stator.emit import effects
 from stator.emit.emitter import Emitter
 from stator.emit.plan import CannotRebuild, Const, Source
 from stator.emit.raw import ABSENT
-from stator.emit.tracebacks import restore, rows_of
 from stator.graph.source import compile_source
 from stator.guards.check import EQ
 from stator.guards.path import Path
@@ -479,8 +478,10 @@ class Assembly:
                 with self.noting(emitter, host.records[id(shadow)]):
                     self.write_fields(emitter, shadow, before)
         for record in {id(r): r for r in host.records.values() if issubclass(type(r.inner), BaseException)}.values():
-            if record.inner is not record.obj and (rows := rows_of(record.inner.__traceback__, record.traceback)):
-                emitter.statement("{0}({1}, {2})", Const(restore), record.inner, Const(rows))
+            traceback = TRACEBACK.__get__(record.inner)
+            if record.inner is not record.obj and traceback is not record.traceback:
+                now = None if traceback is None else emitter.traceback(traceback)
+                emitter.statement("{0}({1}, {2})", Const(TRACEBACK.__set__), record.inner, now)
         self.write_namespaces(emitter, hashed=False)
         for _, path, before, now in host.cells.values():
             if now is not before:
@@ -552,6 +553,9 @@ class Assembly:
                 effects.attribute(emitter, namespace.owner, name, value)
         else:
             effects.global_name(emitter, Source(self.load(namespace.path)), name, value)
+
+
+TRACEBACK: Any = vars(BaseException)["__traceback__"]
 
 
 def hashes(cls: type) -> bool:

@@ -56,8 +56,8 @@ def enter_generator(world: World, obj: Any, path: Path) -> Any:
 
 
 def is_plain(code: types.CodeType) -> bool:
-    """Whether a frame has all its variables in slots, and is one of the program."""
-    return bool(code.co_flags & OPTIMIZED) and not code.co_filename.startswith(OWN_FILES)
+    """Whether a frame has all its variables in slots, and is one of the program that a capture can drive."""
+    return bool(code.co_flags & OPTIMIZED) and not (code.co_filename.startswith(OWN_FILES) or _frames.is_skipped(code))
 
 
 OPTIMIZED = 1
