@@ -75,20 +75,33 @@ def opaque(x: Any, n: int) -> Any:
     return laid_out(torch.ones(n, 4) * x[0]).cumsum(0) + 1
 
 
+LAYERS = [nn.Linear(4, 4) for _ in NAMES]
+MODULES = nn.ModuleList(LAYERS)
+
+
+def module(x: Any, n: int) -> Any:
+    return MODULES[n](x * 2).relu()
+
+
+def module_in_a_list(x: Any, n: int) -> Any:
+    return LAYERS[n](x * 2).relu()
+
+
+def some_modules(x: Any, n: int) -> Any:
+    for layer in LAYERS[:n]:
+        x = layer(x).relu()
+    return x
+
+
+def some_rows(x: Any, n: int) -> Any:
+    rows = [x[i] * i for i in range(12)]
+    return torch.stack(rows[:n]).sum(0), rows[n] + 1
+
+
 PROGRAMS = [
-    parts,
-    stacked,
-    pieces,
-    pieces_by_function,
-    bins,
-    named_result,
-    scaled,
-    powers,
-    triangle,
-    filled,
-    text,
-    opaque,
-]
+    parts, stacked, pieces, pieces_by_function, bins, named_result, scaled, powers, triangle, filled, text, module,
+    module_in_a_list, some_modules, some_rows, opaque,
+]  # fmt: skip
 
 
 def most_compilations() -> int:
@@ -106,6 +119,22 @@ def test_two_compilations(program: Any) -> None:
     report = check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None, tolerance=1e-5)
     assert report.gained("frames_captured", first=6) == 0, report.counts
     assert report.gained("frames_skipped") == 0
+    assert most_compilations() == 2
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x.unbind(0)[0] + 1,
+        lambda x: sum(x.unbind(0)),
+        lambda x: torch.stack(x.unbind(0)[::-1]) * 2,
+        lambda x: torch.cat(x.split(2)[::-1]),
+    ],
+)
+def test_as_many_parts_as_a_size_says(program: Any) -> None:
+    calls = [(torch.randn(n, 4),) for n in NUMBERS]
+    report = check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)
+    assert report.gained("frames_captured", first=6) == 0, report.counts
     assert most_compilations() == 2
 
 

@@ -9,17 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from typing import Any
 
+from torch import nn
+
 from stator.code.decode import units
 from stator.errors import Again
 from stator.frame import Frame
 from stator.guards.path import ATTR, GETATTR, Path
-from stator.runtime.unrolling import COUNTED, here, may_break
+from stator.runtime.choosing_modules import FEW
+from stator.runtime.libraries import is_foreign
+from stator.runtime.unrolling import COUNTED, here, is_iterated, may_break
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
 from stator.tensors.traced import TracedTensor
 
 CHOOSING = (-1, 0, 1)  # ints that choose rather than count: a dimension, a flag
 NONE: Set[Any] = frozenset()
+CONTAINERS = (nn.ModuleList, nn.Sequential, nn.ParameterList)  # whose items a number may choose
 
 
 def constants(host: Any) -> Set[Any]:
@@ -35,7 +40,7 @@ def note(host: Any, f: Frame, given: list[Any], made: Any, before: Set[Any]) -> 
     """
     if type(made) in COUNTED:
         told = id(made) in host.counted and is_made_of_tensors(made) and not is_unpacked(f)
-        if told and not chooses(host, given, before):
+        if told and not chooses(host, f, given, before):
             host.told_apart[id(made)] = made, host.counted[id(made)]
         return
     for arg in given:
@@ -62,19 +67,44 @@ def needed(host: Any, given: list[Any], before: Set[Any]) -> bool:
     )
 
 
-def chooses(host: Any, given: list[Any], before: Set[Any]) -> bool:
+def chooses(host: Any, f: Frame, given: list[Any], before: Set[Any]) -> bool:
     """Whether numbers have become constants, but none that counts."""
-    return bool(constants(host) - before) and not needed(host, given, before)
+    found = constants(host) - before
+    if not found or needed(host, given, before):
+        return False
+    return is_iterated(f) or not any(lesson[1] == "size" and varies(host, lesson) for lesson in found)
 
 
 def note_operation(host: Any, f: Frame, args: tuple[Any, ...], made: Any, before: Set[Any]) -> None:
-    """An operator was used: a list is as long as another one, or a number has chosen a text."""
+    """An operator was used: a list is as long as another one, or a number has chosen a text, modules or tensors."""
     if type(made) is list:
         places = frozenset().union(*(host.counted.get(id(arg), ()) for arg in args))
+        sliced = type(args[-1]) is slice and not is_foreign(f.code.co_filename)
+        if sliced and needed(host, list(bounds(args[-1])), before):
+            places |= here(f)
         if places and id(made) not in host.counted:
             host.counted[id(made)] = places | here(f)
-    elif type(made) is str and type(args[0]) in (list, tuple) and needed(host, [args[1]], before):
+    elif type(args[-1]) is TracedInt and is_chosen(args[0], made) and needed(host, [args[-1]], before):
         leave(host, here(f))
+
+
+def is_chosen(container: Any, made: Any) -> bool:
+    """Whether it is a text, or one of many tensors or modules, which are inputs behind a break."""
+    if type(container) is list or type(container) is tuple:
+        many = len(container) > FEW
+        return type(made) is str or (many and (type(made) is TracedTensor or isinstance(made, nn.Module)))
+    return isinstance(container, CONTAINERS) and len(container._modules or container._parameters) > FEW
+
+
+def may_choose(args: tuple[Any, ...]) -> bool:
+    """Whether a number that varies is an operand, or bounds a slice."""
+    kinds = list(map(type, args))
+    return TracedInt in kinds or (kinds[-1] is slice and TracedInt in map(type, bounds(args[-1])))
+
+
+def bounds(key: Any) -> tuple[Any, ...]:
+    """The numbers of an index or slice."""
+    return (key.start, key.stop, key.step) if type(key) is slice else (key,)
 
 
 def is_made_of_tensors(made: Any) -> bool:

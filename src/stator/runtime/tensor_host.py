@@ -291,7 +291,7 @@ class TensorHost(NumberHost):
             return throw(f, error.with_traceback(None))
 
     def operate(self, f: Frame, function: Any, *args: Any) -> Any:
-        if not self.counts_rounds or (TracedInt not in map(type, args) and type(args[0]) is not list):
+        if not self.counts_rounds or (type(args[0]) is not list and not pinning.may_choose(args)):
             return self.operated(f, function, *args)
         before, known = unrolling.stamp(self), pinning.constants(self)
         made = self.operated(f, function, *args)
