@@ -324,3 +324,40 @@ def test_where_memory_begins_is_free_unless_it_is_read() -> None:
     for tensor in (ROWS[:2], ROWS[2:]):
         compiled(tensor)
     assert stator.stats()["recompiles"] == 0
+
+
+@pytest.mark.parametrize(
+    ("read", "write"),
+    [
+        (torch.get_num_threads, torch.set_num_threads),
+        (torch.is_warn_always_enabled, torch.set_warn_always),
+        (
+            lambda: torch.utils.deterministic.fill_uninitialized_memory,
+            lambda value: setattr(torch.utils.deterministic, "fill_uninitialized_memory", value),
+        ),
+    ],
+)
+def test_settings_that_are_only_read(read: Any, write: Any) -> None:
+    compiled = stator.compile(lambda x: (read(), x * 2), backend="eager", fullgraph=True)
+    before = read()
+    try:
+        for value in (before, 3 if type(before) is int else not before, before):
+            write(value)
+            assert compiled(X)[0] == read()
+    finally:
+        write(before)
+
+
+def test_what_metaclasses_say() -> None:
+    class Meta(type):
+        pass
+
+    class Thing(metaclass=Meta):
+        pass
+
+    programs = [lambda x: (isinstance(3, Thing), x * 2), lambda x: (Thing() is None, x * 2)]
+    compiled = [stator.compile(program, backend="eager") for program in programs]
+    assert [function(X)[0] for function in compiled] == [False, False]
+    Meta.__instancecheck__ = lambda cls, obj: True  # type: ignore[attr-defined]
+    Meta.__call__ = lambda cls: None  # type: ignore[attr-defined, method-assign]
+    assert [function(X)[0] for function in compiled] == [True, True]

@@ -17,6 +17,8 @@ from stator.eval.machine import replace_body
 from stator.eval.ops_except import CALLED
 from stator.frame import Frame, throw
 from stator.guards import path as paths
+from stator.guards.check import EQ
+from stator.native.callers import call_python
 from stator.native.host import Host
 from stator.native.rows import method_standin, standin
 from stator.shapes.floats import TracedFloat
@@ -105,6 +107,38 @@ def empty_like(tensor: Any) -> Any:
     if type(tensor) is not TracedTensor:
         return tensor
     return torch.empty(0, dtype=tensor._meta.dtype, device=tensor._meta.device)
+
+
+# ---- settings that do not choose kernels ----------------------------------------------------------------
+
+SET_FROM_OUTSIDE = (
+    torch.get_num_threads,
+    torch.get_num_interop_threads,
+    torch._C._get_warnAlways,
+    torch._C._get_deterministic_fill_uninitialized_memory,
+    torch._C._get_backcompat_broadcast_warn,
+    torch._C._get_backcompat_keepdim_warn,
+    torch._C._get_cpu_allow_fp16_reduced_precision_reduction,
+    torch._C._get_cublas_allow_bf16_reduced_precision_reduction,
+    torch._C._get_cublas_allow_fp16_accumulation,
+    torch._C._get_cublas_allow_fp16_reduced_precision_reduction,
+    torch._C._get_math_sdp_allow_fp16_bf16_reduction,
+    torch._C._get_qengine,
+    torch._C._get_thread_name,
+    torch._C._get_autograd_fallback_mode,
+    torch._C._is_view_replay_enabled,
+    torch._C._is_xnnpack_enabled,
+)
+
+
+@standin(*SET_FROM_OUTSIDE)
+def stand_setting(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """A setting that a program only reads: setting it is a break."""
+    if args or kwargs:
+        return call_python(host, f, function, args, kwargs)
+    value = function()
+    host.guards.add(paths.const(function).part("()", operator.call), EQ, value, host.origin())
+    return value
 
 
 # ---- profiling --------------------------------------------------------------------------------------

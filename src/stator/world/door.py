@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 def enter_class(world: World, obj: Any, path: Path) -> Any:
     world.guards.add(path, IS, obj, world.origin())
     world.type_info(obj)
+    if type(obj) is not type:  # which has a say in what calls and `isinstance` do
+        world.type_info(type(obj))
     ambient.notice_class(world, obj)
     return obj
 
