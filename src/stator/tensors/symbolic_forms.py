@@ -140,6 +140,23 @@ def _take_along_dim(input: Any, indices: Any, dim: Any = None, **options: Any) -
     return tensor.gather(dim, places)
 
 
+def is_grid(theta: Any, size: Any, align_corners: Any = None) -> bool:
+    """Whether these are arguments of `affine_grid` that fit, with more than one point in each direction."""
+    batch, _, *space = size if len(size) in (4, 5) else (0, 0)
+    rank = len(space)
+    if type(align_corners) is not bool or not rank or theta.dim() != 3 or not theta.dtype.is_floating_point:
+        return False
+    return tuple(theta.shape) == (batch, rank, rank + 1) and size[1] > 0 and all(number > 1 for number in space)
+
+
+def _affine_grid(theta: Any, size: Any, align_corners: Any = None) -> Any:
+    """A grid of coordinates: torch makes them of floats that depend on the sizes."""
+    if not is_grid(theta, size, align_corners):
+        return F.affine_grid(theta, size, align_corners)
+    batch, _, *space = size
+    return theta.new_empty((batch, *space, len(space))) + theta.sum()
+
+
 FORMS: dict[Any, Callable[..., Any]] = {
     torch.gru: _recurrent(torch.gru, 3),
     torch.rnn_tanh: _recurrent(torch.rnn_tanh, 1),
@@ -151,6 +168,7 @@ FORMS: dict[Any, Callable[..., Any]] = {
     torch.logspace: _spaced(torch.logspace),
     F.one_hot: _one_hot,
     F.group_norm: _group_norm,
+    F.affine_grid: _affine_grid,
     torch.take_along_dim: _take_along_dim,
     torch.Tensor.take_along_dim: _take_along_dim,
     **{
