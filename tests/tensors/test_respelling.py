@@ -108,6 +108,15 @@ def test_grids_that_are_refused():
     check(program, vary=calls, expect_recompiles=None, **options)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_blocks_of_varying_sizes(backend):
+    def program(x, y):
+        return torch.block_diag(x, y * 2, x), torch.block_diag(x > 0, y > 0)
+
+    calls = [(torch.randn(n, n + 1, requires_grad=True), torch.randn(3, n)) for n in (4, 6, 5, 9)]
+    check(program, vary=calls, backend=backend, backward=True, expect_recompiles=1, expect_graphs=2)
+
+
 def test_groups_of_a_norm():
     calls = [(torch.randn(2, 24, 5), n) for n in (2, 3, 4, 6, 12)]
     check(lambda x, n: F.group_norm(x, n), vary=calls, backend="eager", expect_recompiles=1, expect_graphs=None)

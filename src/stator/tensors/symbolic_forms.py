@@ -157,6 +157,20 @@ def _affine_grid(theta: Any, size: Any, align_corners: Any = None) -> Any:
     return theta.new_empty((batch, *space, len(space))) + theta.sum()
 
 
+def are_blocks(tensors: Any) -> bool:
+    """Whether these are matrices of one type."""
+    return bool(tensors) and all(each.dim() == 2 and each.dtype is tensors[0].dtype for each in tensors)
+
+
+def _block_diag(*tensors: Any) -> Any:
+    """As many rows and columns as all matrices have."""
+    if not are_blocks(tensors):
+        return torch.block_diag(*tensors)
+    rows, columns = (sum(each.shape[dim] for each in tensors) for dim in (0, 1))
+    link = sum((each.sum() for each in tensors[1:]), tensors[0].sum())
+    return tensors[0].new_empty((rows, columns)) + link.to(tensors[0].dtype)
+
+
 FORMS: dict[Any, Callable[..., Any]] = {
     torch.gru: _recurrent(torch.gru, 3),
     torch.rnn_tanh: _recurrent(torch.rnn_tanh, 1),
@@ -169,6 +183,7 @@ FORMS: dict[Any, Callable[..., Any]] = {
     F.one_hot: _one_hot,
     F.group_norm: _group_norm,
     F.affine_grid: _affine_grid,
+    torch.block_diag: _block_diag,
     torch.take_along_dim: _take_along_dim,
     torch.Tensor.take_along_dim: _take_along_dim,
     **{

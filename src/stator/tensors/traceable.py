@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from stator.shapes.scalar import TracedInt
 from stator.shapes.scalar_ops import is_read
-from stator.tensors.symbolic_forms import FORMS, along, is_along, is_grid
+from stator.tensors.symbolic_forms import FORMS, along, are_blocks, is_along, is_grid
 from stator.tensors.traced import TracedTensor
 
 
@@ -79,6 +79,18 @@ def affine_grid(theta: torch.Tensor, size: Any, align_corners: bool) -> torch.Te
     return torch.matmul(base, theta.transpose(1, 2)).unflatten(1, space)
 
 
+def block_diag(*tensors: torch.Tensor) -> torch.Tensor:
+    """The matrices below each other, each with zeros on both sides."""
+    if is_read(list(tensors)):
+        return torch.block_diag(*tensors)
+    width = sum(each.shape[1] for each in tensors)
+    rows, left = [], 0
+    for each in tensors:
+        rows.append(F.pad(each, (left, width - left - each.shape[1])))
+        left = left + each.shape[1]
+    return torch.cat(rows)
+
+
 def cdist(
     x1: torch.Tensor, x2: torch.Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
 ) -> torch.Tensor:
@@ -123,10 +135,18 @@ def _is_symbolic_grid(theta: Any = None, size: Any = (), align_corners: Any = No
     return TracedInt in map(type, size) and is_grid(theta, size, align_corners)
 
 
+def _are_symbolic_blocks(*tensors: Any, **rest: Any) -> bool:
+    """Whether there are matrices whose sizes vary."""
+    if rest or {TracedTensor} != set(map(type, tensors)):
+        return False
+    return are_blocks(tensors) and any(TracedInt in map(type, each._meta.size) for each in tensors)
+
+
 _CONDITIONS: dict[Any, Callable[..., bool]] = {
     one_hot: lambda *args, **kwargs: TracedInt in map(type, (*args, *kwargs.values())) or _hold_data(args, kwargs),
     linspace: _is_symbolic_line,
     affine_grid: _is_symbolic_grid,
+    block_diag: _are_symbolic_blocks,
     take_along_dim: _is_symbolic_along,
     repeat_interleave: lambda *args, **kwargs: _hold_data(args, kwargs) and _repeats_one(*args, **kwargs),
 }
@@ -147,7 +167,7 @@ def traceable(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 TRACEABLE: dict[Any, Any] = {
     F.one_hot: one_hot, torch._C._nn.pad_sequence: pad_sequence, torch.linspace: linspace,
-    F.affine_grid: affine_grid,
+    F.affine_grid: affine_grid, torch.block_diag: block_diag,
 }  # fmt: skip
 for _func, _form in TRACEABLE.items():
     FORMS[_form] = FORMS[_func]
