@@ -85,6 +85,38 @@ def test_factors_that_are_refused():
     )
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("aligned", [False, True])
+def test_grids_of_varying_sizes(backend, aligned):
+    def program(x, theta):
+        grid = F.affine_grid(theta, x.shape, align_corners=aligned)
+        deep = F.affine_grid(F.pad(theta, (0, 1, 0, 1)), [2, 3, 4, *x.shape[2:]], align_corners=aligned)
+        return grid, F.grid_sample(x, grid, align_corners=aligned), deep
+
+    calls = [(x, torch.randn(2, 2, 3, requires_grad=True)) for x in IMAGES]
+    options = {"backend": backend, "backward": True, "tolerance": None if backend == "eager" else 1e-4}
+    check(program, vary=calls, expect_recompiles=1, expect_graphs=2, **options)
+
+
+def test_grids_that_are_refused():
+    def program(x, theta, aligned):
+        return F.affine_grid(theta, x.shape, align_corners=aligned) * 2
+
+    shapes = [(2, 3, 5, 6), (2, 3, 6, 7), (2, 3, 1, 6), (3, 3, 4, 4), (2, 3, 0, 4), (2, 3, 7)]
+    calls = [(torch.ones(shape), torch.ones(2, 2, 3), aligned) for shape in shapes for aligned in (True, None)]
+    options = {"fullgraph": False, "expect_graphs": None, "expect_breaks": None}
+    check(program, vary=calls, expect_recompiles=None, **options)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_blocks_of_varying_sizes(backend):
+    def program(x, y):
+        return torch.block_diag(x, y * 2, x), torch.block_diag(x > 0, y > 0)
+
+    calls = [(torch.randn(n, n + 1, requires_grad=True), torch.randn(3, n)) for n in (4, 6, 5, 9)]
+    check(program, vary=calls, backend=backend, backward=True, expect_recompiles=1, expect_graphs=2)
+
+
 def test_groups_of_a_norm():
     calls = [(torch.randn(2, 24, 5), n) for n in (2, 3, 4, 6, 12)]
     check(lambda x, n: F.group_norm(x, n), vary=calls, backend="eager", expect_recompiles=1, expect_graphs=None)

@@ -150,6 +150,37 @@ def _take_along_dim(input: Any, indices: Any, dim: Any = None, **options: Any) -
     return tensor.gather(dim, places)
 
 
+def is_grid(theta: Any, size: Any, align_corners: Any = None) -> bool:
+    """Whether these are arguments of `affine_grid` that fit, with more than one point in each direction."""
+    batch, _, *space = size if len(size) in (4, 5) else (0, 0)
+    rank = len(space)
+    if type(align_corners) is not bool or not rank or theta.dim() != 3 or not theta.dtype.is_floating_point:
+        return False
+    return tuple(theta.shape) == (batch, rank, rank + 1) and size[1] > 0 and all(number > 1 for number in space)
+
+
+def _affine_grid(theta: Any, size: Any, align_corners: Any = None) -> Any:
+    """A grid of coordinates: torch makes them of floats that depend on the sizes."""
+    if not is_grid(theta, size, align_corners):
+        return F.affine_grid(theta, size, align_corners)
+    batch, _, *space = size
+    return theta.new_empty((batch, *space, len(space))) + theta.sum()
+
+
+def are_blocks(tensors: Any) -> bool:
+    """Whether these are matrices of one type."""
+    return bool(tensors) and all(each.dim() == 2 and each.dtype is tensors[0].dtype for each in tensors)
+
+
+def _block_diag(*tensors: Any) -> Any:
+    """As many rows and columns as all matrices have."""
+    if not are_blocks(tensors):
+        return torch.block_diag(*tensors)
+    rows, columns = (sum(each.shape[dim] for each in tensors) for dim in (0, 1))
+    link = sum((each.sum() for each in tensors[1:]), tensors[0].sum())
+    return tensors[0].new_empty((rows, columns)) + link.to(tensors[0].dtype)
+
+
 FORMS: dict[Any, Callable[..., Any]] = {
     torch.gru: _recurrent(torch.gru, 3),
     torch.rnn_tanh: _recurrent(torch.rnn_tanh, 1),
@@ -161,6 +192,8 @@ FORMS: dict[Any, Callable[..., Any]] = {
     torch.logspace: _spaced(torch.logspace),
     F.one_hot: _one_hot,
     F.group_norm: _group_norm,
+    F.affine_grid: _affine_grid,
+    torch.block_diag: _block_diag,
     torch.take_along_dim: _take_along_dim,
     torch.Tensor.take_along_dim: _take_along_dim,
     **{

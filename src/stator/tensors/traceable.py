@@ -15,7 +15,7 @@ import torch.nn.functional as F
 
 from stator.shapes.scalar import TracedInt
 from stator.shapes.scalar_ops import is_read
-from stator.tensors.symbolic_forms import FORMS, along, is_along
+from stator.tensors.symbolic_forms import FORMS, along, are_blocks, is_along, is_grid
 from stator.tensors.traced import TracedTensor
 
 
@@ -65,6 +65,32 @@ def take_along_dim(input: torch.Tensor, indices: torch.Tensor, dim: int) -> torc
         return torch.take_along_dim(input, indices, dim)
     tensor, places = along(input, indices, dim % input.dim())
     return tensor.gather(dim, torch.where(places < 0, places + tensor.shape[dim], places))
+
+
+def affine_grid(theta: torch.Tensor, size: Any, align_corners: bool) -> torch.Tensor:
+    """The coordinates of the pixels, times the matrices."""
+    if is_read(theta):
+        return F.affine_grid(theta, size, align_corners)
+    space = size[2:]
+    options: dict[str, Any] = {"dtype": theta.dtype, "device": theta.device}
+    lines = [linspace(-1.0, 1.0, steps, **options) for steps in space]
+    if not align_corners:
+        lines = [line * (steps - 1) / steps for line, steps in zip(lines, space, strict=True)]
+    points = torch.meshgrid(*lines, indexing="ij")
+    base = torch.stack([*reversed(points), torch.ones_like(points[0])], -1).flatten(0, -2)
+    return torch.matmul(base, theta.transpose(1, 2)).unflatten(1, space)
+
+
+def block_diag(*tensors: torch.Tensor) -> torch.Tensor:
+    """The matrices below each other, each with zeros on both sides."""
+    if is_read(list(tensors)):
+        return torch.block_diag(*tensors)
+    width = sum(each.shape[1] for each in tensors)
+    rows, left = [], 0
+    for each in tensors:
+        rows.append(F.pad(each, (left, width - left - each.shape[1])))
+        left = left + each.shape[1]
+    return torch.cat(rows)
 
 
 def cdist(
@@ -119,9 +145,25 @@ def _is_symbolic_line(start: Any = None, end: Any = None, steps: Any = None, dty
     return plain and type(steps) is TracedInt and (dtype is None or dtype.is_floating_point)
 
 
+def _is_symbolic_grid(theta: Any = None, size: Any = (), align_corners: Any = None, **rest: Any) -> bool:
+    """Whether a grid has sizes that vary."""
+    if type(theta) is not TracedTensor or not isinstance(size, (list, tuple)) or rest:
+        return False
+    return TracedInt in map(type, size) and is_grid(theta, size, align_corners)
+
+
+def _are_symbolic_blocks(*tensors: Any, **rest: Any) -> bool:
+    """Whether there are matrices whose sizes vary."""
+    if rest or {TracedTensor} != set(map(type, tensors)):
+        return False
+    return are_blocks(tensors) and any(TracedInt in map(type, each._meta.size) for each in tensors)
+
+
 _CONDITIONS: dict[Any, Callable[..., bool]] = {
     one_hot: lambda *args, **kwargs: TracedInt in map(type, (*args, *kwargs.values())) or _hold_data(args, kwargs),
     linspace: _is_symbolic_line,
+    affine_grid: _is_symbolic_grid,
+    block_diag: _are_symbolic_blocks,
     take_along_dim: _is_symbolic_along,
     nothing_left: _drops_all,
     repeat_interleave: lambda *args, **kwargs: _hold_data(args, kwargs) and _repeats_one(*args, **kwargs),
@@ -143,6 +185,7 @@ def traceable(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 TRACEABLE: dict[Any, Any] = {
     F.one_hot: one_hot, torch._C._nn.pad_sequence: pad_sequence, torch.linspace: linspace,
+    F.affine_grid: affine_grid, torch.block_diag: block_diag,
 }  # fmt: skip
 for _func, _form in TRACEABLE.items():
     FORMS[_form] = FORMS[_func]
