@@ -115,6 +115,7 @@ class TensorHost(Host):
 
     tensor_types = frozenset({TracedTensor})
     varying_types = frozenset({TracedInt, TracedFloat})
+    number_types = varying_types | {TracedBool}
     formattable = formatting.FORMATTABLE
     texts = frozenset({TracedText})
     conditions = frozenset({TracedTensor, TracedInt, TracedFloat, TracedBool})
