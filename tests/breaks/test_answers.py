@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -327,3 +329,56 @@ def test_the_breaking_instruction_itself_ends_the_loop() -> None:
         return x, next(Feeding(Source(x)), None), next(Feeding(iter(())), 5)
 
     assert graphs(program) <= 5
+
+
+class Numbered:
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __hash__(self) -> int:
+        return self.n
+
+    def __eq__(self, other: object) -> bool:
+        return self.n == other.n  # type: ignore[attr-defined]
+
+    def __index__(self) -> int:
+        return self.n
+
+    def __float__(self) -> float:
+        return self.n * 0.5
+
+    def __bool__(self) -> bool:
+        return self.n > 3
+
+
+ASKED_BY_C: dict[str, Any] = {
+    "hash": lambda o: hash(o),
+    "set": lambda o: len({o, Numbered(4)}),
+    "key": lambda o: {o: 1}[Numbered(o.n)],
+    "index": lambda o: [*range(9)][o],
+    "slice": lambda o: [*range(9)][o:],
+    "repeat": lambda o: "ab" * o,
+    "float": lambda o: math.floor(o),
+    "bool": lambda o: (bool(o), not o),
+    "all": lambda o: all([o]),
+}
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+@pytest.mark.parametrize("name", ASKED_BY_C)
+def test_numbers_that_c_asks_special_methods_for(name: str, drawn: bool) -> None:
+    """C looks at their types: a stand-in would be a TypeError that no plain run has."""
+    ask = ASKED_BY_C[name]
+
+    def f(x: torch.Tensor, n: int) -> Any:
+        o = Numbered(random.randrange(2, 7) if drawn else n)
+        try:
+            return x + 1, ask(o)
+        except TypeError as error:
+            return x - 1, str(error)
+
+    def seen(function: Any) -> list[Any]:
+        random.seed(3)
+        return [str(function(torch.ones(1), n)) for n in (2, 4, 5, 6)]
+
+    assert seen(stator.compile(f, backend="eager")) == seen(f)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import stator
-from stator.eval import forced
+from stator import _frames
 from tests.harness import check
 
 X = torch.arange(3.0)
@@ -395,18 +395,42 @@ def test_variables_in_a_namespace() -> None:
     same(program, [(X,), (X + 1,)])
 
 
-@pytest.mark.parametrize("setting", ["2", "5", "7", "all"])
-def test_generators_of_code_that_cpython_runs_in_any_case(setting: str) -> None:
-    def strings(text: str) -> list[str]:
-        tokens = tokenize.generate_tokens(iter(text.splitlines(True)).__next__)
+def counted(numbers: list[int]) -> Iterator[int]:
+    while numbers:
+        yield numbers.pop()
+
+
+def test_generators_of_code_that_cpython_runs_in_any_case() -> None:
+    def f(x: torch.Tensor, several: Any) -> Any:
+        return x + 1, [*several]
+
+    _frames.mark_code(counted.__code__, _frames.SKIPPED)
+    try:
+        found = stator.explain(f, backend="eager")(X, counted([1, 2, 3]))
+    finally:
+        _frames.mark_code(counted.__code__, _frames.TAKEN)
+    assert found.result[1] == [3, 2, 1] and found.breaks[0].id == "outside-iterator"
+
+
+class Reader:
+    def __init__(self) -> None:
+        self.lines = ["a = 1\n", "b = 2\n"]
+        self.asked = 0
+
+    def readline(self) -> str:
+        self.asked += 1
+        return self.lines.pop(0) if self.lines else ""
+
+
+def test_tokens_of_what_a_method_of_the_program_reads() -> None:
+    def f(x: torch.Tensor, reader: Any) -> Any:
+        return x + 1, [token.string for token in tokenize.generate_tokens(reader.readline)]
+
+    def seen(function: Any) -> list[Any]:
         found = []
-        for token in tokens:
-            found.append(token.string)
+        for _ in range(3):
+            reader = Reader()
+            found.append((str(function(torch.ones(1), reader)), reader.asked, reader.lines))
         return found
 
-    forced.force(setting)
-    try:
-        compiled = stator.compile(strings, backend="eager")
-        assert [compiled("a = 1\n"), compiled("b = 2\n")] == [strings("a = 1\n"), strings("b = 2\n")]
-    finally:
-        forced.force(None)
+    assert seen(stator.compile(f, backend="eager")) == seen(f)

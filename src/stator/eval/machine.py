@@ -19,6 +19,8 @@ from stator.frame import RERAISED, RETURN, UNBOUND, Frame, Raised
 
 ITEMS = frozenset({"BINARY_SUBSCR", "STORE_SUBSCR"})
 TEXT_METHODS = frozenset({"__str__", "__repr__", "__format__", "__fspath__"})  # C wants a str of them
+NUMBER_METHODS = frozenset({"__hash__", "__index__", "__bool__", "__length_hint__"})  # of these a number or bool
+CONVERSIONS = frozenset({"__float__", "__int__"})  # the same, unless the interpreter asks for them itself
 ROUNDS = 10_000  # of loops, and frames started, after which to see whether a capture gets anywhere
 
 _infos: dict[int, CodeInfo] = {}  # by address, for as long as the code object lives
@@ -308,11 +310,19 @@ def leave(frame: Frame) -> Any:
     frame.result = None
     if type(result) in frame.world.texts and frame.code.co_name in TEXT_METHODS:
         result = result.decay()
+    if type(result) in frame.world.number_types and is_for_native(frame):
+        result = result.decay()
     if frame.yielded:
         frame.put(frame.locals, frame.stack)
     frame.locals.clear()
     frame.stack.clear()
     return result
+
+
+def is_for_native(frame: Frame) -> bool:
+    """Whether C code has asked for the number that a special method gives, and looks at its type."""
+    name = frame.code.co_name
+    return not (frame.passes if name in NUMBER_METHODS else name not in CONVERSIONS or frame.direct)
 
 
 def unwind(frame: Frame, unit: int, silent: bool) -> int:

@@ -526,7 +526,7 @@ for _function in (weakref.WeakValueDictionary.__init__, weakref.WeakKeyDictionar
 _frames.mark_code(weakref.finalize.__call__.__code__, _frames.SKIPPED)
 
 # Python code whose only effect is a cache of its own: CPython runs it, unobserved.
-NATIVE_MODULES = ("re._parser", "re._compiler", "re._casefix", "linecache", "tokenize", "keyword")
+NATIVE_MODULES = ("re._parser", "re._compiler", "re._casefix", "linecache", "keyword")
 NATIVE_FUNCTIONS: tuple[Any, ...] = (re._compile, re._subx, re._expand, re._compile_repl, re.escape)  # type: ignore[attr-defined]
 
 

@@ -92,6 +92,7 @@ class TensorHost(NumberHost):
 
     tensor_types = frozenset({TracedTensor})
     varying_types = frozenset({TracedInt, TracedFloat})
+    number_types = varying_types | {TracedBool}
     formattable = formatting.FORMATTABLE
     texts = frozenset({TracedText})
     conditions = frozenset({TracedTensor, TracedInt, TracedFloat, TracedBool})

@@ -36,6 +36,7 @@ class World:
     """Records, namespaces, types and cells of one capture."""
 
     varying_types: frozenset[type] = frozenset()  # stand-ins for numbers
+    number_types: frozenset[type] = frozenset()  # and for conditions
     texts: frozenset[type] = frozenset()  # stand-ins for texts
     bookkeeping = "torch._dynamo.mutation_guard"  # counts modules for another compiler; no part of any program
 
