@@ -298,3 +298,38 @@ def test_the_item_of_such_a_loop_is_a_symbol_at_once():
     for args in calls:
         assert torch.equal(compiled(*args), program(*args))
     assert stator.stats()["graphs"] == 2  # two rounds at first, then one for all
+
+
+def clipped(x: Any) -> Any:
+    state, states = x.new_zeros(4), []
+    for i in range(x.shape[0]):
+        state = torch.tanh(state + x[i])
+        states.append(state)
+        if state.abs().max() > 100:
+            state = state / 2
+    return torch.stack(states)
+
+
+def noted(x: Any) -> Any:
+    total = x[0]
+    for number in x[:, 0].tolist():
+        total = (total + x[0] * number).sin()
+        stator.graph_break()
+    return total
+
+
+def two_deep(x: Any) -> Any:
+    def inner(y: Any, n: int) -> Any:
+        for i in range(n):
+            y = y.sin() + i
+            stator.graph_break()
+        return y * 2
+
+    return inner(inner(x[0], x.shape[0]), len(x))
+
+
+@pytest.mark.parametrize("program", [clipped, noted, two_deep])
+def test_breaks_in_loops_of_all_lengths(program: Any) -> None:
+    """One round before the break is enough: its number of rounds must not tell entries apart."""
+    assert "varying-loop" in swept(program, [(torch.ones(length, 4),) for length in LENGTHS])
+    assert stator.stats()["graphs"] <= 6 and not events.events("skip")

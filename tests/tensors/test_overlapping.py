@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+import stator
 from stator.tensors.overlapping import _is_distinct, _meet
 from tests.harness import check
 
@@ -198,3 +199,35 @@ def without_gradients(x: Any) -> Any:
 @pytest.mark.parametrize("program", [part, rows, gradient_written, base_written, without_gradients])
 def test_views_that_autograd_keeps_as_they_are(program: Any) -> None:
     check(program, X.clone().requires_grad_(), fullgraph=False, expect_breaks=1, expect_graphs=None)
+
+
+def windows(x: Any, w: int) -> Any:
+    total = torch.zeros_like(x)
+    for i in range(0, x.shape[-1] - w + 1, 2):
+        part = x[..., i : i + w].sin()
+        stator.graph_break()
+        total[..., i : i + w] += part
+    return total
+
+
+def shifted_windows(x: Any, w: int) -> Any:
+    total = x * 1
+    for i in range(0, x.shape[-1] - w, 2):
+        stator.graph_break()
+        total[..., i : i + w] += total[..., i + 1 : i + w + 1]
+    return total
+
+
+@pytest.mark.parametrize("program", [windows, shifted_windows])
+def test_windows_that_move(program: Any) -> None:
+    calls = [(torch.arange(2.0 * n).reshape(2, n), w) for n, w in ((12, 4), (15, 6), (11, 4))]
+    check(program, vary=calls, fullgraph=False, expect_breaks=None, expect_recompiles=None, backend="aot_eager")
+    check(program, vary=calls, fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+def test_a_window_that_moves_is_one_graph() -> None:
+    stator.reset()
+    compiled, made = stator.compile(windows, backend=lambda graph, inputs: made.append(graph) or graph.forward), []
+    for n in (12, 30):
+        torch.testing.assert_close(compiled(torch.ones(2, n), 4), windows(torch.ones(2, n), 4))
+    assert len(made) <= 4

@@ -43,7 +43,7 @@ from stator.runtime.marked import is_opaque
 from stator.runtime.optimizers import PLAINLY
 from stator.runtime.spelling import Spelling
 from stator.runtime.tail import GoingOn
-from stator.runtime.unrolling import Loops
+from stator.runtime.unrolling import Loops, check_open_loops
 from stator.tensors.signals import OpFailed
 from stator.weak_values import WeakValues
 
@@ -461,6 +461,7 @@ class Cache:
             self.session.loops.worked.update(found.loops)
         if capture.options.dynamic is False:
             return
+        check_open_loops(capture.host, (found.values[at] for frame in found.frames for at in frame.below))
         varies: set[Lesson] = set()
         for key, _ in found.ways().values():
             if self.session.continuations.get(key) is self:

@@ -143,6 +143,14 @@ def left_to_python(host: Any, f: Frame) -> Unsupported | None:
     return refused
 
 
+def check_open_loops(host: Any, iterators: Iterable[Any]) -> None:
+    """There is a break in the middle of loops: numbers of rounds that vary must not tell entries apart."""
+    for value in iterators:
+        places = host.counted.get(id(value), frozenset())
+        if may_break(host) and host.loops.may_add(places):
+            raise Again(None, breaks=places)
+
+
 def item_left_to_python(host: Any, f: Frame) -> Unsupported | None:
     """The break where a list of tensors is indexed by a number that varies; None for all else."""
     container, key = f.stack[-2:]

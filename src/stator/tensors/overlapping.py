@@ -19,7 +19,8 @@ from stator.shapes.scalar import TracedInt
 from stator.shapes.scalar import from_data as is_from_data
 from stator.tensors.meta import Meta
 from stator.tensors.plan import Plan
-from stator.tensors.rules.table import hint
+from stator.tensors.rules.gathering import basic
+from stator.tensors.rules.table import View, hint
 from stator.tensors.traced import TracedTensor
 
 Geometry = tuple[tuple[int, ...], tuple[int, ...], int]  # sizes, strides and offset, as they are in this call
@@ -47,8 +48,8 @@ def clashes(func: Any, args: Sequence[Any], plan: Plan, tensors: Sequence[Traced
                 continue
             if other._meta.dtype is not written._meta.dtype or _is_from_data(other._meta):
                 continue
-            if whole and other._meta.key[:3] == written._meta.key[:3]:  # the very same elements
-                continue
+            if other._meta.key[:3] == written._meta.key[:3] if whole else _is_part(other._meta, args[1], written._meta):
+                continue  # the very same elements
             if _touch(place, _geometry(other._meta)):
                 return True
             _settle(written._meta, other._meta)
@@ -142,6 +143,20 @@ def _shared(one: Meta, other: Meta, steps: list[tuple[int, ...]], apart: int) ->
 def _geometry(meta: Meta) -> Geometry:
     sizes, strides, offset = meta.wrap[:3]
     return tuple(sizes), tuple(strides), offset
+
+
+def _is_part(meta: Meta, index: Any, whole: Meta) -> bool:
+    """Whether a tensor is what this index takes of another one, for whatever numbers."""
+    if next(_bounds(index if type(index) is tuple else (index,)), None) is None:
+        return False  # what there is to know is in the geometry
+    try:
+        part = basic(whole, index)
+    except Exception:  # what there is no rule for
+        return False
+    if type(part) is not View:
+        return False
+    made = (*part.size, *part.stride, whole.offset + part.offset)
+    return list(map(number_of, made)) == list(map(number_of, (*meta.size, *meta.stride, meta.offset)))
 
 
 def _is_whole(func: Any, args: Sequence[Any]) -> bool:

@@ -189,14 +189,24 @@ def sliced(base: Shape, at: int, part: slice) -> Shape:
     step = 1 if part.step is None else part.step
     need(type(step) is int and step > 0)
     need(all(value is None or type(value) in INTS for value in (part.start, part.stop)))
-    start: Number = 0 if part.start is None else within(part.start, whole)
     stop: Number = whole if part.stop is None else within(part.stop, whole)
+    inside = stop is part.stop and is_before(part.start, stop)
+    start: Number = 0 if part.start is None else within(part.start, whole, inside)
     need(start <= stop)
     length = stop - start if step == 1 else (stop - start + (step - 1)) // step
     return cut(base, at, start, length, step)
 
 
-def within(bound: Number, whole: Number) -> Number:
+def is_before(start: Any, stop: Any) -> bool:
+    """Whether a bound of a slice is so much before another one, whatever both are (`i` and `i + 4`)."""
+    if type(start) is not TracedInt or type(stop) is not TracedInt:
+        return False
+    apart = stop.symbols.unknowns.difference(stop.number, start.number)
+    return type(apart) is int and apart >= 0
+
+
+def within(bound: Number, whole: Number, inside: bool = False) -> Number:
+    """A bound of a slice, or the end that it lies beyond; `inside`: if not negative, it lies before another one."""
     if type(bound) is int and bound == 0:
         return 0
     if bound is whole:
@@ -206,6 +216,8 @@ def within(bound: Number, whole: Number) -> Number:
             return whole - bound.symbols.compute(torch.sym_min, -bound, whole)
         bound = bound + whole
         return bound if bound >= 0 else 0
+    if inside:
+        return bound
     if is_chosen(bound, whole):
         return bound.symbols.compute(torch.sym_min, bound, whole)
     return bound if bound <= whole else whole
