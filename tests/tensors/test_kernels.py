@@ -91,6 +91,11 @@ OTHERS = {
     "init": lambda x: torch.nn.init.uniform_(x.clone(), 3, -1),
     "bucketize": lambda x: torch.bucketize(x, x),
     "masked_select": lambda x: x.masked_select(x),
+    "power": lambda x: x.long() ** -1,
+    "max of none": lambda x: x[:0].max(),
+    "mode of none": lambda x: x[:0].mode(0),
+    "pool of none": lambda x: F.adaptive_avg_pool1d(x[None, :, :0], 2),
+    "interpolated none": lambda x: F.interpolate(x[None, None, :0], (2, 2), mode="bilinear"),
     "__radd__": lambda x: torch.Tensor.__radd__(1, x),
     "__add__": lambda x: torch.Tensor.__add__(1, x),
 }
@@ -118,11 +123,19 @@ def test_other_errors_are_raised_where_the_program_expects_them(name):
     def program(x):
         try:
             refused(x)
-        except (RuntimeError, TypeError) as error:
+        except (RuntimeError, TypeError, IndexError) as error:
             return x * 2, str(error), torch.rand(1)
         return x
 
     check(program, torch.randn(4, 4), **BROKEN)
+
+
+def test_what_nothing_is_made_of_is_captured_whole():
+    def program(x):
+        none = x[:0]
+        return none.sum(), none.max(1), none.cumsum(0), F.relu(none), none.new_zeros(2, 3), torch.cat([none, x])
+
+    check(program, torch.randn(4, 4))
 
 
 def test_bounds_of_random_numbers_are_looked_at_without_drawing():

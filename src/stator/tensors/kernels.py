@@ -7,6 +7,7 @@ if those were refused, as kernels ask for types before they calculate.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,7 +19,9 @@ MOST = 2**16  # elements of all tensors of a call that is tried
 MOST_REFUSED = 2**26  # the same of one that was refused with fewer
 USUAL = (frozenset({torch.float32}), frozenset({torch.float64}))  # kernels have these, if nothing else comes along
 # What is not about types follows from the zeros, or fake tensors say it themselves.
-_OF_TYPES = re.compile(r"not implemented for|type|integral|floating|complex|bool|\blong\b|kernel", re.IGNORECASE)
+_OF_TYPES = re.compile(
+    r"not implemented for|type|integral|floating|complex|bool|\blong\b|kernel|integer powers", re.IGNORECASE
+)
 _aten = torch.ops.aten
 # What fake tensors take whatever the arguments are: the errors that zeros tell, and how many of them there are in each
 # dimension. Nothing is drawn for none.
@@ -57,18 +60,33 @@ def try_kernel(func: Any, args: Any, kwargs: Any, made: Any) -> None:
     tensors = [*_tensors(args), *_tensors(kwargs.values())]
     if torch._C._functorch.peek_interpreter_stack() is not None:  # a transform dispatches calls in a way of its own
         return
-    if not tensors or frozenset(tensor.dtype for tensor in tensors) in USUAL:
+    is_empty = bool(tensors) and all(map(_is_empty, tensors))
+    if not tensors or (not is_empty and frozenset(tensor.dtype for tensor in tensors) in USUAL):
         return
     sizes = [[guessed(size) for size in tensor.shape] for tensor in (*tensors, *_tensors((made,)))]
     plain = all(tensor.device.type == "cpu" and tensor.layout is torch.strided for tensor in tensors)
     if not plain or any(number < 0 for size in sizes for number in size):  # guesses need not go together
         return
     elements = sum(torch.Size(size).numel() for size in sizes)
+    if is_empty and elements <= MOST:
+        _try_empty(func, args, kwargs, tensors, sizes)
+        return
     ranks = {} if elements <= MOST else _ranks(sizes)
     if ranks and (elements > MOST_REFUSED or not _refuses(func, args, kwargs, tensors, sizes, ranks)):
         return
     if error := _refuses(func, args, kwargs, tensors, sizes, {}):
         raise error
+
+
+def _is_empty(tensor: torch.Tensor) -> bool:
+    return any(type(size) is int and size == 0 for size in tensor.shape)
+
+
+def _try_empty(func: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor], sizes: list[list[int]]) -> None:
+    """Raises whatever the CPU says of tensors without elements: there is no data that it could depend on."""
+    real = {id(tensor): torch.zeros(size, dtype=tensor.dtype) for tensor, size in zip(tensors, sizes, strict=False)}
+    with torch._C._DisablePythonDispatcher(), warnings.catch_warnings(record=True):
+        func(*_with(real, tuple(args), {}), **{name: _with(real, value, {}) for name, value in kwargs.items()})
 
 
 def _ranks(sizes: list[list[int]]) -> dict[int, int]:
