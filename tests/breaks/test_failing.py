@@ -81,6 +81,30 @@ def test_writes_are_undone(fn: Callable[..., Any], backend: str) -> None:
     check(fn, vary=inputs, calls=3, fullgraph=False, expect_breaks=None, expect_recompiles=None, backend=backend)
 
 
+ON_DATA: dict[str, Callable[[Any], Any]] = {
+    "histc": torch.histc,
+    "quantile": lambda x: torch.quantile(torch.ones(3), x),
+    "searchsorted": lambda x: torch.searchsorted(torch.ones(2), 1.0, sorter=x.long()),
+    "istft": lambda x: torch.istft(torch.ones(5, 3, dtype=torch.complex64), 8, window=(x > 2).float().repeat(4)),
+    "segment_reduce": lambda x: torch.segment_reduce(torch.ones(2), "sum", lengths=x.long()),
+    "fake_quantize": lambda x: torch.fake_quantize_per_channel_affine(torch.ones(2), x, x.int(), 0, 0, 1),
+    "select": lambda x: x[x > 2].select(0, 0),
+}
+
+
+@pytest.mark.parametrize("name", ON_DATA)
+def test_errors_are_raised_where_the_program_expects_them(name: str) -> None:
+    def program(x: Any) -> Any:
+        try:
+            ON_DATA[name](x)
+        except (RuntimeError, IndexError) as error:
+            return x * 2, str(error)
+        return x + 1
+
+    inputs = [torch.tensor([1.0, 1.0]), torch.tensor([5.0, float("nan")]), torch.tensor([0.0, 0.0])]
+    check(program, vary=inputs, fullgraph=False, expect_breaks=None, expect_recompiles=None, expect_graphs=None)
+
+
 def source(fn: Callable[..., Any], *args: Any) -> str:
     with events.recording("code") as seen:
         stator.compile(fn, backend="eager")(*args)

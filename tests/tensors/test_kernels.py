@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from stator.tensors import planning
+from stator.tensors import kernels, planning
 from tests.harness import check
 from tests.tensors.capturing import record
 
@@ -36,6 +36,43 @@ def test_an_error_about_types_is_raised_where_the_program_expects_it(name):
     check(program, torch.randn(4, 4), **BROKEN, dynamic=True)
 
 
+LARGE = {
+    "linear": lambda x: F.linear(x.double(), torch.ones(16, 128), torch.ones(16)),
+    "conv2d": lambda x: F.conv2d(x.view(2, 4, 80, 128).byte(), torch.ones(3, 4, 7, 7), padding=3),
+    "layer_norm": lambda x: F.layer_norm(x, (128,), torch.ones(128).double()),
+    "mul_": lambda x: x.long().mul_(x),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_an_error_about_types_of_many_elements(name):
+    def program(x):
+        try:
+            return LARGE[name](x)
+        except RuntimeError as error:
+            return x * 2, str(error)
+
+    check(program, vary=[torch.ones(640, 128), torch.ones(640, 128)], **BROKEN)
+
+
+def test_many_elements_of_types_that_go_together(monkeypatch):
+    try_on, tried = kernels._refuses, []
+
+    def spy(*args):
+        tried.append((args[-1] != {}, try_on(*args)))
+        return tried[-1][1]
+
+    monkeypatch.setattr(kernels, "_refuses", spy)
+    places = torch.zeros(640, dtype=torch.int64)
+
+    def program(x):
+        return x.index_add(0, places, x), F.cross_entropy(x, places), torch.addcmul(x, x.double(), x)
+
+    check(program, torch.ones(640, 128))
+    assert len(tried) >= 3
+    assert set(tried) == {(True, None)}, "all elements were calculated with"
+
+
 NO_DIMENSION = {
     "softmax": lambda x: F.softmax(x, -3),
     "softmin": lambda x: F.softmin(x, 2),
@@ -53,6 +90,12 @@ OTHERS = {
     "random_ to": lambda x: x.clone().random_(-3),
     "init": lambda x: torch.nn.init.uniform_(x.clone(), 3, -1),
     "bucketize": lambda x: torch.bucketize(x, x),
+    "masked_select": lambda x: x.masked_select(x),
+    "power": lambda x: x.long() ** -1,
+    "max of none": lambda x: x[:0].max(),
+    "mode of none": lambda x: x[:0].mode(0),
+    "pool of none": lambda x: F.adaptive_avg_pool1d(x[None, :, :0], 2),
+    "interpolated none": lambda x: F.interpolate(x[None, None, :0], (2, 2), mode="bilinear"),
     "__radd__": lambda x: torch.Tensor.__radd__(1, x),
     "__add__": lambda x: torch.Tensor.__add__(1, x),
 }
@@ -80,11 +123,19 @@ def test_other_errors_are_raised_where_the_program_expects_them(name):
     def program(x):
         try:
             refused(x)
-        except (RuntimeError, TypeError) as error:
+        except (RuntimeError, TypeError, IndexError) as error:
             return x * 2, str(error), torch.rand(1)
         return x
 
     check(program, torch.randn(4, 4), **BROKEN)
+
+
+def test_what_nothing_is_made_of_is_captured_whole():
+    def program(x):
+        none = x[:0]
+        return none.sum(), none.max(1), none.cumsum(0), F.relu(none), none.new_zeros(2, 3), torch.cat([none, x])
+
+    check(program, torch.randn(4, 4))
 
 
 def test_bounds_of_random_numbers_are_looked_at_without_drawing():
