@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import sys
 import types
@@ -59,6 +60,7 @@ from stator.runtime import function_modes as function_modes  # rows
 from stator.runtime import new_tensors as new_tensors
 from stator.runtime.compiling import is_compiling, not_compiling
 from stator.runtime.first_rounds import Arrivals
+from stator.runtime.inherited import replaced_sizes
 from stator.runtime.optimizers import is_compiling_in
 from stator.runtime.spelling import Spelling
 from stator.runtime.tensor_attributes import read_outside, read_tensor, write_tensor
@@ -294,7 +296,8 @@ class TensorHost(Host):
         """Starts again if the program counts with numbers that are constants, once something varies."""
         self.check_guesses()
         pinning.check(self)
-        found = frozenset(filter(self.policy.could_vary, varying_numbers(self)))
+        lessons = itertools.chain(varying_numbers(self), replaced_sizes(self))
+        found = frozenset(filter(self.policy.could_vary, lessons))
         if found:
             raise Again(None, varies=found)
 
