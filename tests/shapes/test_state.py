@@ -130,3 +130,22 @@ def test_schedules(schedule):
     """Captured once more for each way that the schedule takes, but with two graphs."""
     captured, graphs = compilations(step(schedule), [()] * 8)
     assert captured <= 3 and graphs == 2
+
+
+class Table(torch.nn.Module):
+    """Rows for positions, made again for longer inputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("rows", torch.ones(4, 3), persistent=False)
+
+    def forward(self, x):
+        if x.size(1) > self.rows.size(0):
+            self.rows = torch.arange(x.size(1)).float()[:, None] * torch.ones(3)
+        return x + self.rows[: x.size(1)]
+
+
+def test_a_table_that_grows_varies_at_once():
+    """One entry that makes it, one that reads it, and the first one."""
+    captured, _ = compilations(Table, [(torch.randn(2, n, 3),) for n in (3, 5, 2, 8, 7, 4, 9, 12, 6)])
+    assert captured == 3

@@ -103,6 +103,15 @@ def written(places: Places, world: World) -> Iterator[Lesson]:
                 yield from _lessons(now, place)
 
 
+def replaced_sizes(world: World) -> Iterator[Lesson]:
+    """Constant sizes of tensors that the program has put others in the place of, whose sizes are symbols."""
+    for path, before, now in changes(world):
+        if type(now) is TracedTensor and type(before) in TENSORS:
+            old, new = (each._meta.size if type(each) is TracedTensor else each.shape for each in (before, now))
+            if len(old) == len(new):
+                yield from ((path, "size", dim) for dim, size in enumerate(new) if type(size) is TracedInt)
+
+
 def counted(at: Break, results: int, before: Sequence[Any], world: World) -> Iterator[Lesson]:
     """Constants of a capture that ends where it began, one round of a loop later: what is another number by then."""
     for number, now in enumerate(at.values):

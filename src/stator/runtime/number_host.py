@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from stator.guards import path as paths
 from stator.guards.path import Path
 from stator.native.host import Host
 from stator.runtime import assumptions, pinning, symbolic_host
+from stator.runtime.inherited import replaced_sizes
 from stator.runtime.stack import Stack
 from stator.shapes.floats import Floats, Reading, TracedFloat, stage_after
 from stator.shapes.policy import Policy
@@ -80,7 +82,8 @@ class NumberHost(Host):
         """Starts again if the program counts with numbers that are constants, once something varies."""
         self.check_guesses()
         pinning.check(self)
-        found = frozenset(filter(self.policy.could_vary, varying_numbers(self)))
+        lessons = itertools.chain(varying_numbers(self), replaced_sizes(self))
+        found = frozenset(filter(self.policy.could_vary, lessons))
         if found:
             raise Again(None, varies=found)
 
