@@ -189,6 +189,8 @@ def reads_as_modules(world: World, cls: type) -> bool:
     """Whether attributes of an instance are those of a module: in its dict, or else in its class."""
     if cls is types.ModuleType or world.type_info(cls).generic_read:
         return True
+    if cls.__module__.startswith("torch."):  # settings of torch, which its own code looks after
+        return False
     return _frames.type_lookup(cls, "__getattribute__") is vars(types.ModuleType)["__getattribute__"]
 
 
