@@ -476,36 +476,46 @@ def stand_seed(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any
     return call_python(host, f, function, args, kwargs)
 
 
+def call_bound(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """Calls a method that may have its receiver already, which is the first argument in any case."""
+    has_receiver = type(function) in (types.BuiltinFunctionType, types.MethodWrapperType)
+    return call_python(host, f, function, args[1:] if has_receiver else args, kwargs)
+
+
 def override_setattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    if len(args) != 3 or kwargs or issubclass(type(args[0]), type) or not isinstance(args[1], str):
-        return call_python(host, f, function, args, kwargs)
-    return write_plainly(host, f, args[0], args[1], args[2])
+    if len(args) != 3 or kwargs or not isinstance(args[1], str):
+        return call_bound(host, f, function, args, kwargs)
+    return write_plainly(host, f, function, args[0], args[1], args[2])
 
 
-def write_plainly(host: Host, f: Frame, obj: Any, name: str, value: Any) -> None:
+def override_delattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if len(args) != 2 or kwargs or not isinstance(args[1], str):
+        return call_bound(host, f, function, args, kwargs)
+    return write_plainly(host, f, function, args[0], args[1], UNBOUND)
+
+
+def write_plainly(host: Host, f: Frame, function: Any, obj: Any, name: str, value: Any) -> None:
     """What object.__setattr__ or object.__delattr__ does to something from outside."""
+    if issubclass(type(obj), type):
+        raise host.refuse("native-outside-object", "a write to a class by its slot", function=function.__name__)
     if issubclass(type(obj), types.ModuleType):
         return attributes.write_module(host, f, obj, name, value)
     return attributes.write_generic(host, f, host.records[id(obj)], name, value)
 
 
-def override_delattr(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    if len(args) != 2 or kwargs or issubclass(type(args[0]), type) or not isinstance(args[1], str):
-        return call_python(host, f, function, args, kwargs)
-    return write_plainly(host, f, args[0], args[1], UNBOUND)
-
-
 def override_getattribute(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if len(args) != 2 or kwargs or issubclass(type(args[0]), type) or not isinstance(args[1], str):
-        return call_python(host, f, function, args, kwargs)
-    if function.__objclass__ is types.ModuleType:
+        return call_bound(host, f, function, args, kwargs)
+    if issubclass(type(args[0]), types.ModuleType):
+        if host.type_info(type(args[0])).has_getattr:  # which is not asked here
+            raise host.refuse("native-outside-object", "an attribute of a module", function=function.__name__)
         return attributes.read_plain_module(host, f, args[0], args[1])
     return attributes.read_generic(host, f, args[0], args[1])
 
 
 def override_dir(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if issubclass(type(args[0]), (type, types.ModuleType)):
-        return call_python(host, f, function, args[1:] if type(function) is types.BuiltinFunctionType else args, kwargs)
+        return call_bound(host, f, function, args, kwargs)
     expose_names(host, host.records[id(args[0])])
     return call_python(host, f, object.__dir__, args, kwargs)
 

@@ -190,8 +190,17 @@ def require_slot(world: World, f: Frame, record: Any, name: str, descriptor: Any
         throw(f, AttributeError(name))
 
 
+def reads_as_modules(world: World, cls: type) -> bool:
+    """Whether attributes of an instance are those of a module: in its dict, or else in its class."""
+    if cls is types.ModuleType or world.type_info(cls).generic_read:
+        return True
+    if cls.__module__.startswith("torch."):  # settings of torch, which its own code looks after
+        return False
+    return _frames.type_lookup(cls, "__getattribute__") is vars(types.ModuleType)["__getattribute__"]
+
+
 def read_module(world: World, f: Frame, module: Any, name: str) -> Any:
-    if type(module) is not types.ModuleType and not world.type_info(type(module)).generic_read:
+    if not reads_as_modules(world, type(module)):
         return native(f, RAW_READ, module, name)
     return read_plain_module(world, f, module, name)
 
@@ -211,11 +220,17 @@ def read_plain_module(world: World, f: Frame, module: Any, name: str) -> Any:
     found = _frames.type_lookup(type(module), name)
     if found is not UNBOUND and _frames.descriptor_kind(type(found)) & 2:
         return native(f, types.ModuleType.__getattribute__, module, name)
+    overlay = world.class_overlay(type(module), name)
     value = namespace.get(name)
     if value is not UNBOUND:
         return value
+    found = found if overlay is UNBOUND else overlay
     if found is not UNBOUND:
-        return native(f, _frames.descr_get, found, module, type(module))
+        if _frames.descriptor_kind(type(found)) & 1:
+            return native(f, _frames.descr_get, found, module, type(module))
+        return class_value(world, type(module), name, found) if overlay is UNBOUND else overlay
+    if type(module) is not types.ModuleType and world.type_info(type(module)).has_getattr:
+        return native(f, RAW_READ, module, name)
     hook = namespace.get("__getattr__")
     if hook is not UNBOUND:
         return world.call(f, hook, [name], None)

@@ -17,9 +17,10 @@ import weakref
 from collections import OrderedDict, defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
-from stator import _frames
+from stator import _entry, _frames
 from stator.errors import unsupported
-from stator.guards.check import ALIVE, CODE_IS, EQ, IS, LEN, TYPE_IS
+from stator.guards import path as paths
+from stator.guards.check import ALIVE, CODE_IS, EQ, IS, LEN, TYPE_IS, TYPE_VERSION
 from stator.world import ambient
 from stator.world.constants import (
     CONSTANT_TYPES,
@@ -46,8 +47,9 @@ if TYPE_CHECKING:
 def enter_class(world: World, obj: Any, path: Path) -> Any:
     world.guards.add(path, IS, obj, world.origin())
     world.type_info(obj)
-    if type(obj) is not type:  # which has a say in what calls and `isinstance` do
-        world.type_info(type(obj))
+    meta = type(obj)  # which has a say in what calls and `isinstance` do
+    if _frames.is_heap_type(meta) and not world.is_inside_type(meta) and (version := _entry.type_version(meta)):
+        world.guards.add(paths.const(meta), TYPE_VERSION, version, world.origin())
     ambient.notice_class(world, obj)
     return obj
 
