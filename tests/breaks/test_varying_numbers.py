@@ -138,14 +138,6 @@ def test_as_many_parts_as_a_size_says(program: Any) -> None:
     assert most_compilations() == 2
 
 
-def test_a_call_that_knows_one_size_only() -> None:
-    calls = [(torch.randn(n, 4),) for n in NUMBERS if n > 1]
-    options: Any = {"fullgraph": False, "expect_recompiles": None, "expect_breaks": None}
-    report = check(lambda x: torch.kron(x * 2, x[:, :2].contiguous()) + 1, vary=calls, **options)
-    assert report.gained("frames_captured", first=6) == 0, report.counts
-    assert most_compilations() == 2
-
-
 @pytest.mark.parametrize("program", [parts, bins])
 def test_with_a_backend_that_traces(program: Any) -> None:
     calls = [(torch.randn(12, 4, requires_grad=program is parts), n) for n in NUMBERS]

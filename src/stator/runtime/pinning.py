@@ -46,7 +46,7 @@ def note(host: Any, f: Frame, given: list[Any], made: Any, before: Set[Any]) -> 
     for arg in given:
         if type(arg) is list and id(arg) in host.counted and is_made_of_tensors(made):
             leave(host, host.counted[id(arg)] | here(f))
-    if is_made_of_tensors(made) and (needed(host, given, before) or fixes_sizes(host, before)):
+    if is_made_of_tensors(made) and needed(host, given, before):
         leave(host, here(f))
 
 
@@ -72,12 +72,7 @@ def chooses(host: Any, f: Frame, given: list[Any], before: Set[Any]) -> bool:
     found = constants(host) - before
     if not found or needed(host, given, before):
         return False
-    return is_iterated(f) or not fixes_sizes(host, before)
-
-
-def fixes_sizes(host: Any, before: Set[Any]) -> bool:
-    """Whether a size that varies has become a constant since."""
-    return any(lesson[1] == "size" and varies(host, lesson) for lesson in constants(host) - before)
+    return is_iterated(f) or not any(lesson[1] == "size" and varies(host, lesson) for lesson in found)
 
 
 def note_operation(host: Any, f: Frame, args: tuple[Any, ...], made: Any, before: Set[Any]) -> None:
