@@ -170,6 +170,16 @@ static int is_told_of_collection(PyThreadState *ts, _PyInterpreterFrame *raw) {
     return 0;
 }
 
+/* collecting() -> whether such a function runs on this thread, or what it calls. */
+static PyObject *collecting(PyObject *module, PyObject *ignored) {
+    PyThreadState *ts = PyThreadState_Get();
+    _PyInterpreterFrame *raw = told_of_collection(ts) ? current_frame(ts) : NULL;
+    while (raw && !is_told_of_collection(ts, raw)) {
+        raw = raw->previous;
+    }
+    return PyBool_FromLong(raw != NULL);
+}
+
 /* Runs a frame and all below it as if nothing was captured or compiled. */
 static PyObject *run_apart(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag) {
     PyObject *below = stator_thread.below;
@@ -261,6 +271,7 @@ static PyObject *armed(PyObject *module, PyObject *ignored) {
 }
 
 PyMethodDef stator_hook_methods[] = {
+    {"collecting", collecting, METH_NOARGS, "whether a function in gc.callbacks runs on this thread"},
     {"armed", armed, METH_NOARGS, "how many spans are open over all threads"},
     {"set_own_folder", set_own_folder, METH_O, "code from files with this prefix is stator's own"},
     {"mark_code", mark_code, METH_VARARGS, "mark_code(code, TAKEN | SKIPPED | TRANSPARENT)"},

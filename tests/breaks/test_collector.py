@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import stator
+from stator.tensors.recorder import Recorder
 from tests.breaks.counting import graphs_and_breaks
 
 X = torch.ones(2)
@@ -52,3 +53,11 @@ def test_it_is_neither_captured_nor_compiled(watch: Watch, program: Any) -> None
     gc.callbacks.append(watch.method)
     assert graphs_and_breaks(program, [(X,)] * 3) == expected
     assert watch.told
+
+
+def test_it_is_not_recorded(watch: Watch) -> None:
+    """Also where stator's own code runs, in the middle of a capture."""
+    with Recorder() as recorder:
+        gc.collect()
+    assert [type(one) for one in watch.told] == [torch.Tensor] * 2
+    assert not list(recorder.graph.nodes)

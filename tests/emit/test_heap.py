@@ -5,6 +5,7 @@ import functools
 import itertools
 import types
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -133,7 +134,7 @@ KINDS = {
 LATE = {"list": list.append, "silent list": list.append, "deque": collections.deque.append}
 DICTS = ("dict", "silent dict", "ordered", "default")
 SPACES = ("plain", "silent", "both", "key", "exception", "partial", "namespace")
-LEAVES = [None, True, 3, -7, 2.5, float("inf"), "text", b"bytes", 10**60, ..., int, len, (1, 2)]
+LEAVES = [None, True, 3, -7, 2.5, float("inf"), "text", b"bytes", 10**60, ..., int, len, (1, 2), NotImplemented]
 
 nodes = st.lists(
     st.tuples(
@@ -199,6 +200,13 @@ def test_instance_dicts_met_as_objects(recipe):
     spaces = [raw_dict(obj) for obj in made if type(obj) in (Plain, Both, SilentPlain)]
     rebuild([spaces, made], inside=is_cell)
     rebuild([made, spaces], inside=is_cell)
+
+
+@pytest.mark.parametrize("leaf", [(b"bytes", ...), (NotImplemented, 1), ((..., 2), "x"), (None,)])
+def test_a_tuple_of_constants_is_one_object(leaf):
+    """Also where the compiler makes constants of whole lists."""
+    first, second, third = rebuild([leaf, [None, None, leaf], {"key": leaf}])
+    assert first is second[2] and first is third["key"]
 
 
 def test_deep_nesting_needs_no_recursion():

@@ -48,7 +48,6 @@ LITERALS: dict[type, Callable[[Any], str | None]] = {
     str: _bounded,
     bytes: _bounded,
     type(Ellipsis): lambda obj: "...",
-    type(NotImplemented): repr,
 }
 
 
@@ -65,7 +64,7 @@ _LITERAL_TYPES = frozenset(map(id, LITERALS))
 _EMBEDDED = frozenset(
     id(cls)
     for cls in (
-        int, float, complex, str, bytes, range,
+        int, float, complex, str, bytes, range, type(NotImplemented),
         types.CodeType, re.Pattern, struct.Struct,
         decimal.Decimal, zoneinfo.ZoneInfo,
         datetime.date, datetime.timedelta, datetime.timezone,

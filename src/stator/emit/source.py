@@ -13,6 +13,8 @@ from typing import Any
 
 from stator.code import lines
 
+from . import atoms
+
 DEEPEST_NESTING = 16
 _numbers = itertools.count(1)
 
@@ -170,11 +172,19 @@ def with_constants(code: types.CodeType, objects: dict[str, Any]) -> types.CodeT
 def _constant(value: Any, objects: dict[str, Any]) -> Any:
     if type(value) not in (str, bytes, int, float, tuple):
         return value
-    known = objects.get(repr(value), value)
+    known = objects.get(_written(value), value)
     if type(value) is not tuple or known is not value:
         return known
     parts = tuple(_constant(part, objects) for part in value)
     return parts if any(map(operator.is_not, parts, value)) else value
+
+
+def _written(value: Any) -> str:
+    """A constant as it is written down."""
+    if type(value) is not tuple:
+        return atoms.literal(value) or repr(value)
+    parts = ", ".join(map(_written, value))
+    return f"({parts},)" if len(value) == 1 else f"({parts})"
 
 
 def unknown_names(function: types.FunctionType) -> list[str]:

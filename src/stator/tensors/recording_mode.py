@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from stator import _frames
 from stator.tensors.rows import is_metadata
 from stator.tensors.targets import target_of
 from stator.tensors.traced import TracedTensor
@@ -31,6 +32,8 @@ class RecordingMode(TorchFunctionMode):
         self.recorder = recorder
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if _frames.collecting():  # a function of the collector's, wherever the program just is
+            return func(*args, **(kwargs or {}))
         if self.recorder.catching:
             raise Caught(func, args, kwargs)
         if target_of(func) is None or (args and _is_real(args[0]) and is_metadata(func)):
