@@ -7,6 +7,7 @@ gradient led to.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from stator.tensors.traced import Storage
 Reach = list[frozenset[int]]  # for each input that is a tensor: the outputs that may depend on it
 
 COMPILED = "CompiledFunctionBackward"
+_HOOKS = operator.attrgetter("_backward_hooks")
 MOVING = frozenset({with_data, set_data, "set_", "resize_", "resize_as_"})  # tensors live in other memory afterwards
 
 
@@ -84,9 +86,13 @@ def undefining(
     """`compiled`, whose inputs get no gradient if nothing that depends on them does; or the recorded operations where
     an input has hooks, which a node would call with None."""
     nodes = Nodes()
+    pick: Any = None
 
     def run(*args: Any) -> Sequence[Any]:
-        if any(isinstance(arg, torch.Tensor) and arg._backward_hooks for arg in args):
+        nonlocal pick
+        if pick is None:
+            pick = operator.itemgetter(0, 0, *_differentiable(args))  # of two or more it gives a tuple
+        if any(map(_HOOKS, pick(args)[2:])):
             return plain(*args)
         outputs = compiled(*args)
         for node, places in nodes.behind(outputs, args):
@@ -94,6 +100,11 @@ def undefining(
         return outputs
 
     return run
+
+
+def _differentiable(args: Sequence[Any]) -> list[int]:
+    """Which inputs require grad, as in any call of one graph."""
+    return [i for i, arg in enumerate(args) if isinstance(arg, torch.Tensor) and arg.requires_grad]
 
 
 class Nodes:
