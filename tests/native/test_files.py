@@ -61,3 +61,31 @@ def test_files_of_abandoned_captures_are_closed(tmp_path: Path) -> None:
         assert stator.compile(f, backend="eager")(torch.zeros(1)) == 4
         gc.collect()
     assert not [row for row in seen if row.category is ResourceWarning]
+
+
+def test_messages_about_files_run_no_code_of_the_program(tmp_path: Path) -> None:
+    """A path made of a varying text: asked for its `repr` while capturing, it would keep a text stand-in."""
+    told = []
+
+    class Place(os.PathLike[str]):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __fspath__(self) -> str:
+            return str(tmp_path / self.name)
+
+        def __repr__(self) -> str:
+            told.append(self.name)
+            return self.name
+
+    def f(x: torch.Tensor, n: int) -> torch.Tensor:
+        place = Place(f"out{n}")
+        with open(place, "w") as file:
+            file.write("text")
+        return x + n
+
+    compiled = stator.compile(f, backend="eager")
+    for n in range(2, 6):
+        assert torch.equal(compiled(torch.zeros(1), n), torch.zeros(1) + n)
+    assert not told
+    assert sorted(os.listdir(tmp_path)) == [f"out{n}" for n in range(2, 6)]  # noqa: PTH208

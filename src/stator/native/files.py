@@ -12,7 +12,7 @@ from typing import Any
 
 from stator.frame import Frame
 from stator.guards import path as paths
-from stator.guards.check import EQ
+from stator.guards.check import EQ, show
 from stator.native.callers import call_python
 from stator.native.host import Host
 from stator.native.rows import standin
@@ -30,9 +30,9 @@ def stand_open(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any
     file, mode = given.get("file"), given.get("mode", "r")
     reads = type(file) is str and type(mode) is str and set(mode) <= set("rbtU")
     if not reads or given.get("opener") is not None:
-        raise host.refuse("native-effect", f"open({file!r}, {mode!r})", function="open")
+        raise host.refuse("native-effect", f"open({show(file)}, {show(mode)})", function="open")
     if not guard_file(host, str(file)):
-        raise host.refuse("native-impure", f"open({file!r}): no regular file, or one that changes", function="open")
+        raise host.refuse("native-impure", f"open({show(file)}): no regular file, or one that changes", function="open")
     opened = call_python(host, f, function, args, kwargs)
     host.opened.append(weakref.ref(opened))
     return opened

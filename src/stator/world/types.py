@@ -10,6 +10,7 @@ from stator import _frames
 from stator._frames import UNBOUND
 from stator.errors import unsupported
 from stator.guards import path as paths
+from stator.guards.check import show
 from stator.world.class_contents import contents_of, place_of
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def enter_special_objects(world: World, base: type) -> None:
     for name in contents_of(base).special:
         value = _frames.class_dict(base)[name]
         if world.enter(value, paths.const(base).class_item(name)) is not value:
-            raise unsupported("outside-type", f"{name} of {base!r} is a {type(value).__name__}", type=base.__name__)
+            raise unsupported("outside-type", f"{name} of {show(base)} is a {type(value).__name__}", type=base.__name__)
 
 
 def owner_of(cls: type, name: str) -> type:
@@ -96,7 +97,7 @@ def owner_of(cls: type, name: str) -> type:
     for base in MRO.__get__(cls):
         if name in _frames.class_dict(base):
             return base
-    raise unsupported("internal", f"{name} vanished from {cls!r}")
+    raise unsupported("internal", f"{name} vanished from {show(cls)}")
 
 
 def class_value(world: World, cls: type, name: str, value: Any) -> Any:

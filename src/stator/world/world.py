@@ -13,7 +13,7 @@ from stator.code.hidden import is_hidden
 from stator.errors import Location, StatorError, Unsupported, unsupported
 from stator.frame import Frame, throw
 from stator.guards import path as paths
-from stator.guards.check import CODE_IS, EMPTY_CELL, EQ, IS, SAME, TYPE_IS, TYPE_VERSION
+from stator.guards.check import CODE_IS, EMPTY_CELL, EQ, IS, SAME, TYPE_IS, TYPE_VERSION, show
 from stator.guards.guardset import GuardSet
 from stator.guards.path import Path
 from stator.world.aliasing import VALUES, Identities
@@ -312,7 +312,7 @@ class World:
         self.guarded_types[id(cls)] = cls
         version = _entry.type_version(cls)
         if not version:
-            raise self.refuse("outside-type", f"{cls!r} has no version tag", type=cls.__name__)
+            raise self.refuse("outside-type", f"{show(cls)} has no version tag", type=cls.__name__)
         self.guards.add(paths.const(cls), TYPE_VERSION, version, self.origin())
         self.classes.note(cls, version)
         if _frames.watch_type(cls):
