@@ -281,3 +281,26 @@ def test_rounds_that_need_their_number_stay_compiled(program: Any) -> None:
     """CPython does what needs it, once it was a constant in most entries there may be."""
     made, ran = graphs(lambda: program, [([torch.ones(3) + k for k in range(14)],) for _ in range(2)])
     assert made <= 3 and ran[1] >= 13
+
+
+def test_what_is_chosen_is_not_asked_for_its_class() -> None:
+    told: list[str] = []
+
+    class Shy:
+        def __init__(self, weight: float) -> None:
+            self.weight = weight
+
+        @property
+        def __class__(self) -> Any:
+            told.append("asked")
+            return Shy
+
+    rows = [Shy(i / 2) for i in range(12)]
+
+    def program(x: Any, n: int) -> Any:
+        return x * rows[n].weight
+
+    compiled = stator.compile(program, backend="eager")
+    for n in range(2, 9):
+        assert torch.equal(compiled(torch.ones(2), n), torch.ones(2) * (n / 2))
+    assert not told

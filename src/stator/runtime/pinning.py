@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from stator import _frames
 from stator.code.decode import units
 from stator.errors import Again
 from stator.frame import Frame
@@ -92,8 +93,11 @@ def is_chosen(container: Any, made: Any) -> bool:
     """Whether it is a text, or one of many tensors or modules, which are inputs behind a break."""
     if type(container) is list or type(container) is tuple:
         many = len(container) > FEW
-        return type(made) is str or (many and (type(made) is TracedTensor or isinstance(made, nn.Module)))
-    return isinstance(container, CONTAINERS) and len(container._modules or container._parameters) > FEW
+        return type(made) is str or (many and (type(made) is TracedTensor or issubclass(type(made), nn.Module)))
+    if not issubclass(type(container), CONTAINERS):
+        return False
+    members = _frames.instance_dict(container)  # nobody's `__getattribute__` is asked
+    return len(members["_modules"] or members["_parameters"]) > FEW
 
 
 def may_choose(args: tuple[Any, ...]) -> bool:
