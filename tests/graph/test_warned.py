@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+import stator
 from tests.harness import check
 
 X = torch.tensor([1.0, 2.0, 3.0])
@@ -79,3 +80,19 @@ def test_filters_that_make_errors(backend: str) -> None:
         warnings.simplefilter("error")
         result, text = compiled(X)
         assert torch.equal(result, X.sin()) and text == "torch.range is depre"
+
+
+def windowed(x: Any, cache: Any, start: Any) -> Any:
+    length = x.shape[1]
+    cache[:, :, start : start + length] = x.view(2, length, 2, 4).permute(0, 2, 1, 3)
+    return cache[:, :, : start + length].sum()
+
+
+def test_what_a_tracer_says_to_itself_is_not_the_programs() -> None:
+    """torch's own note about symbols in its trace is no warning that eager gives."""
+    compiled = stator.compile(windowed, backend="aot_eager")
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        for length in (7, 5, 6):
+            compiled(torch.ones(2, length, 8), torch.zeros(2, 2, 16, 4), torch.tensor(3))
+    assert heard == []

@@ -13,13 +13,15 @@ import torch
 _log = logging.getLogger(__name__)
 HEARD = "warnings of the program"  # in the meta of a graph
 _TOLD: dict[Any, Any] = {}  # the registry that "default" and "once" look at
+_OF_TORCH = ("Raw SymInt value",)  # torch's tracer about its own way of asking for strides: nobody else can mend it
 
 
 @contextmanager
 def told_afterwards(known: Collection[str] = ()) -> Iterator[None]:
     """Warnings of the block come out at its end under the program's own filters; those of one that fails do not.
 
-    Those that are `known` are given when the graph runs, and are not used up here.
+    Those that are `known` are given when the graph runs, and are not used up here. Those that torch gives
+    itself are dropped.
     """
     always = torch.is_warn_always_enabled()
     torch._C._set_warnAlways(always or bool(known))
@@ -30,7 +32,8 @@ def told_afterwards(known: Collection[str] = ()) -> Iterator[None]:
     finally:
         torch._C._set_warnAlways(always)
     for one in heard:
-        if str(one.message) in known:
+        text = str(one.message)
+        if text in known or text.startswith(_OF_TORCH):
             continue
         try:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno, registry=_TOLD)
