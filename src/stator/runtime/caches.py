@@ -17,8 +17,8 @@ from stator.frame import RAISED, Frame
 from stator.guards import constant
 from stator.guards.check import EQ, IS
 from stator.native import policy
+from stator.native.addresses import pin_identity
 from stator.native.callers import CALLERS, LruCache, call_python
-from stator.native.standins import pin_identity
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
 from stator.tensors.checks import assert_holds

@@ -48,9 +48,9 @@ from stator.native import (  # noqa: F401 - rows
     warn,
     weak,
 )
+from stator.native.addresses import Address
 from stator.native.callers import CONTENT_TYPES
 from stator.native.held import Dropped, check_callbacks, dropped_ending, seen
-from stator.native.standins import Address
 from stator.options import Options
 from stator.report import events
 from stator.runtime import (  # noqa: F401 - rows
