@@ -5,8 +5,7 @@ from __future__ import annotations
 import dis
 import random
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -133,17 +132,13 @@ class ProgramAssembly(Assembly):
         record = self.host.records.get(id(value))
         return real is (record.obj if record is not None and record.inner is value else value)
 
-    @contextmanager
-    def noting(self, emitter: Emitter, record: Any) -> Iterator[None]:
-        before = len(emitter._body.lines)
-        yield
-        if len(emitter._body.lines) > before:
-            kind = type(record.obj).__qualname__
-            if isinstance(record.obj, random.Random):
-                raise refusal(DRAWS)
-            refused = refusal(f"it changes the {kind} `{self.describe(record.path)}`")
-            refused.changed = record.path
-            raise refused
+    def changed(self, record: Any) -> None:
+        if isinstance(record.obj, random.Random):
+            raise refusal(DRAWS)
+        kind = type(record.obj).__qualname__
+        refused = refusal(f"it changes the {kind} `{self.describe(record.path)}`")
+        refused.changed = record.path
+        raise refused
 
     def _message(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Once:
         if not is_message(function):

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import _warnings
 import builtins
 import functools
 import operator
-import sys
 import types
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 
-from stator import _entry, _frames
-from stator._frames import UNBOUND
+from stator import _frames
 from stator.emit import effects
 from stator.emit.emitter import Emitter
-from stator.emit.plan import CannotRebuild, Const, Source
-from stator.emit.raw import ABSENT
+from stator.emit.plan import CannotRebuild, Source
 from stator.graph.source import compile_source
 from stator.guards.check import EQ
 from stator.guards.path import Path
 from stator.guards.relation import SIZE, STRIDE
 from stator.native.locks import Together
+from stator.runtime.changes import Changes
 from stator.runtime.drawing import Drawn
 from stator.runtime.overriding import Bare
 from stator.runtime.tensor_host import TensorHost
@@ -39,11 +34,7 @@ from stator.tensors.subclasses import PLAIN
 from stator.tensors.traced import Storage, TracedTensor
 from stator.tensors.undoing import put_back
 from stator.tensors.undoing import save as save_data
-from stator.world.hollow_calls import HollowEnumerate
-from stator.world.hollow_iterators import HollowIterator
-from stator.world.hollow_keyed import constant_of
 from stator.world.lazy import Lazy
-from stator.world.shadows import fields_of
 
 SCALARS = {
     dtype: functools.partial(torch.scalar_tensor, dtype=dtype, device="cpu")
@@ -424,143 +415,21 @@ class Assembly:
         )
         emitter.know(names)
 
-    @contextmanager
-    def noting(self, emitter: Emitter, record: Any) -> Iterator[None]:
-        """Notes the record as written to if the block adds statements."""
-        before = len(emitter._body.lines)
-        yield
-        if len(emitter._body.lines) > before:
-            self.written.append(record)
-
-    def write_contents(self, emitter: Emitter, record: Any) -> None:
-        """Brings an outside container up to date."""
-        if issubclass(type(record.inner), deque) and record.inner.maxlen != record.obj.maxlen:
-            raise CannotRebuild(record.inner, "it was given another length that it may have")
-        if not issubclass(type(record.inner), set):
-            effects.contents(emitter, record.inner, record.before, record.inner)
-        elif effects.table(emitter, record.inner, record.before, record.obj, self.with_constants(record.inner)):
-            layout = record.path.part("layout", _entry.set_layout)
-            self.host.guards.add(layout, EQ, _entry.set_layout(record.obj), None)
-
-    def with_constants(self, elements: set[Any]) -> set[Any]:
-        """The same table; numbers that vary were hashed, which made constants of them."""
-        items = [*set.__iter__(elements)]
-        plain = [constant_of(self.host, item) for item in items]
-        if all(map(operator.is_, items, plain)):
-            return elements
-        made: set[Any] = set.__new__(type(elements))
-        _entry.set_like(made, elements, plain)
-        return made
-
     def write_effects(self, emitter: Emitter) -> None:
-        host = self.host
-        seen: set[int] = set()
-        for hollow in host.hollow.values():  # first: what was taken from iterators was there before anything changed
-            if isinstance(hollow, HollowIterator):
-                with self.noting(emitter, hollow.record):
-                    effects.advance(emitter, hollow.inner, hollow.taken, hollow.ended)
-            elif isinstance(hollow, HollowEnumerate) and hollow.number is not None:
-                with self.noting(emitter, hollow.record):
-                    emitter.statement("{0}({1}, {2})", Const(_entry.recount), hollow.inner, hollow.number)
-        self.write_namespaces(emitter, hashed=True)  # a container that gets such an object asks it
-        self.write_attributes(emitter, hashed=True)
-        for record in list(host.records.values()):
-            if record.hollow is not None and id(record) not in seen:
-                seen.add(id(record))
-                with self.noting(emitter, record):
-                    effects.operations(emitter, record.inner, type(record.inner), record.hollow.operations())
-            elif record.before is not None and id(record) not in seen:
-                seen.add(id(record))
-                with self.noting(emitter, record):
-                    self.write_contents(emitter, record)
-        for shadow, before in host.shadow_fields.values():
-            if not hashes(type(shadow)):
-                with self.noting(emitter, host.records[id(shadow)]):
-                    self.write_fields(emitter, shadow, before)
-        for record in {id(r): r for r in host.records.values() if issubclass(type(r.inner), BaseException)}.values():
-            traceback = TRACEBACK.__get__(record.inner)
-            if record.inner is not record.obj and traceback is not record.traceback:
-                now = None if traceback is None else emitter.traceback(traceback)
-                emitter.statement("{0}({1}, {2})", Const(TRACEBACK.__set__), record.inner, now)
-        self.write_namespaces(emitter, hashed=False)
-        for _, path, before, now in host.cells.values():
-            if now is not before:
-                effects.cell(emitter, Source(self.load(path)), ABSENT if now is UNBOUND else now)
-        for (_, name), (cls, before, now) in host.class_writes.items():
-            if now is not before:
-                effects.attribute(emitter, cls, name, now)
-        for leaf, grad in host.recorder.inner_grads.values():
-            if id(leaf) in self.outputs:
-                emitter.statement("{0}.grad = {1}", leaf, grad)
-        for reference in host.recorder.adorned:
-            if (adorned := reference()) is not None and id(adorned) in self.outputs:
-                for name, value in adorned.__dict__.items():
-                    effects.attribute(emitter, adorned, name, value, adorned._stands_for)
-        self.written.extend(host.touched.values())
-        self.write_attributes(emitter, hashed=False)
-        for function, args, kwargs in self.effects():
-            holes = [f"{{{i}}}" for i in range(1, len(args) + 1)]
-            holes += [f"{name}={{{i}}}" for i, name in enumerate(kwargs, len(args) + 1)]
-            emitter.statement(f"{{0}}({', '.join(holes)})", function, *args, *kwargs.values())
+        Changes(self, emitter).write()
 
-    def write_namespaces(self, emitter: Emitter, hashed: bool) -> None:
-        """Namespaces of instances whose class has a `__hash__` of its own, or all others."""
-        for namespace in {id(n): n for n in self.host.namespaces.values()}.values():
-            if hashes(type(namespace.owner)) is hashed:
-                for name, value in namespace.changes():
-                    self.write_name(emitter, namespace, name, ABSENT if value is UNBOUND else value)
-
-    def write_attributes(self, emitter: Emitter, hashed: bool) -> None:
-        """Slots and the like of outside instances, in the same manner."""
-        host = self.host
-        for shadow, before in host.shadow_fields.values() if hashed else ():
-            if hashes(type(shadow)):
-                with self.noting(emitter, host.records[id(shadow)]):
-                    self.write_fields(emitter, shadow, before)
-        for record in host.touched.values():
-            if hashes(type(record.obj)) is hashed:
-                for name, (before, now, _) in (record.extra or {}).items():
-                    if now is not before:
-                        effects.attribute(emitter, record.obj, name, ABSENT if now is UNBOUND else now)
-
-    def effects(self) -> Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
-        """Deferred calls; what was printed before the program exchanged `sys.stdout` goes to the one before."""
-        if self.host.filters_mutated:  # no filter changes behind a warning that is deferred
-            yield _warnings._filters_mutated, (), {}  # type: ignore[attr-defined]
-        namespace = self.host.namespaces.get(id(vars(sys)))
-        if namespace is None or "stdout" not in namespace.touched:
-            yield from self.host.effects
-            return
-        for function, args, kwargs in self.host.effects:
-            if function is print and "file" not in kwargs:
-                kwargs = {**kwargs, "file": Source(self.load(namespace.path_of("stdout")))}
-            yield function, args, kwargs
-
-    def write_fields(self, emitter: Emitter, shadow: Any, before: dict[Any, Any]) -> None:
-        """Attributes and slots set on the shadow of a container subclass."""
-        now = fields_of(shadow)
-        for name in (name for name in before if name not in now):
-            effects.attribute(emitter, shadow, name)
-        for name, value in now.items():
-            if value is not before.get(name, ABSENT):
-                effects.attribute(emitter, shadow, name, value)
+    def changed(self, record: Any) -> None:
+        """An outside object that statements were written for."""
+        self.written.append(record)
 
     def write_name(self, emitter: Emitter, namespace: Any, name: Any, value: Any) -> None:
-        if namespace.by_attribute:
-            if issubclass(type(namespace.owner), types.ModuleType):
-                effects.global_name(emitter, Source(self.load(namespace.dict_path())), name, value)
-            else:
-                effects.attribute(emitter, namespace.owner, name, value)
-        else:
+        """A name of an outside namespace that has another value, or none."""
+        if not namespace.by_attribute:
             effects.global_name(emitter, Source(self.load(namespace.path)), name, value)
-
-
-TRACEBACK: Any = vars(BaseException)["__traceback__"]
-
-
-def hashes(cls: type) -> bool:
-    """Whether the hash of an object is what code of the program says."""
-    return type(_frames.type_lookup(cls, "__hash__")) is types.FunctionType
+        elif issubclass(type(namespace.owner), types.ModuleType):
+            effects.global_name(emitter, Source(self.load(namespace.dict_path())), name, value)
+        else:
+            effects.attribute(emitter, namespace.owner, name, value)
 
 
 TEXTS: dict[type, Callable[[Assembly, Any], str]] = {
