@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import breaks, call_overhead, capture_time, symbols
+from benchmarks import breaks, call_overhead, capture_time, recompiles, symbols, unbacked
 
 RESULTS = Path(__file__).parent / "results.md"
 Table = list[tuple[str, ...]]
@@ -45,6 +45,16 @@ BENCHMARKS: dict[str, tuple[str, str, Callable[[int], Table]]] = {
         "excluded function in one call of the program; what `torch.compiler.disable` itself takes is in both columns. "
         "*graphs*: compiled in all; *runs*: graphs that one call runs; 0: torch leaves the whole frame to CPython.",
         breaks.table,
+    ),
+    "recompiles": (
+        "Graphs compiled for ten sizes or numbers",
+        "Programs and models that are called with another size, int, float or rate each time. No limit ends compiling.",
+        recompiles.table,
+    ),
+    "unbacked": (
+        "Sizes from data with Inductor (ms)",
+        "Run time of the graph with sizes that only data tells, next to the same with sizes from outside.",
+        unbacked.table,
     ),
 }
 

@@ -90,9 +90,3 @@ def table(rounds: int) -> list[tuple[str, ...]]:
         share = "–" if failed else f"{unbacked / backed:.3f}"  # type: ignore[operator]
         rows.append((name, number(backed), number(unbacked), share))
     return rows
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    for row in table(9):
-        print(*row, sep=" | ")
