@@ -166,7 +166,8 @@ def _torch_mark(function: Any) -> Mark | None:
     rules: Any = sys.modules.get("torch._dynamo.trace_rules")
     if rules is None:
         return None
-    if id(function) in _ids(rules, "_allowed_callable_ids") - _ids(rules, "_nonstrict_trace_callable_ids"):
+    address = id(function)
+    if address in _ids(rules, "_allowed_callable_ids") and address not in _ids(rules, "_nonstrict_trace_callable_ids"):
         return Mark(IN_GRAPH)
     handler = _torch_polyfills().get(function) if isinstance(function, FUNCTIONS) else None
     if handler is None:

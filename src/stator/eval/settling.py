@@ -467,6 +467,6 @@ def passes(world: Any, function: Any) -> bool:
     if type(function) is MethodType:
         function = function.__func__
     if type(function) is FunctionType:
-        return world.caller(function) in world.passing
+        return world.known_caller(function) in world.passing
     method = _frames.type_lookup(type(function), "__call__")
-    return type(method) is FunctionType and world.caller(function) in world.passing and passes(world, method)
+    return type(method) is FunctionType and world.known_caller(function) in world.passing and passes(world, method)

@@ -271,16 +271,19 @@ class Host(ImportingWorld):
         kind = type(function)
         if kind is Method:
             function, args = function.__func__, [function.__self__, *args]
-            kind = type(function)
         elif kind is Builtin and type(function.__self__) in CONTENT_TYPES and function.__name__[0] != "_":
             return call_python(self, f, function, args, kwargs)
+        return self.known_caller(function)(self, f, function, args, kwargs)
+
+    def known_caller(self, function: Any) -> Caller:
+        """How this is called; asked once in a capture for what stays as it is."""
         known = self.callers.get(id(function))
         if known is not None and known[0] is function:
-            return known[1](self, f, function, args, kwargs)
-        caller = self.caller(function)
+            return known[1]
+        caller, kind = self.caller(function), type(function)
         if is_free(function.__self__) if kind is Builtin else kind in HASHED_BY_IDENTITY or issubclass(kind, type):
             self.callers[id(function)] = (function, caller)
-        return caller(self, f, function, args, kwargs)
+        return caller
 
     def caller(self, function: Any) -> Caller:
         kind = type(function)

@@ -30,7 +30,7 @@ def check(host: Any, function: Any) -> None:
 
 def is_excluded(function: Any) -> bool:
     """By its code, or by torch's mark; `functools.wraps` copies that from torch's wrapper to functions around it."""
-    if any(function.__code__ is code for code in CODES):
+    if function.__code__ is EXCLUDED_WITH_CALLEES or function.__code__ is EXCLUDED_ALONE:
         return True
     marks = _frames.instance_dict(function)
     if not marks or not marks.get("_torchdynamo_disable"):
