@@ -257,6 +257,23 @@ def test_warnings_of_a_backend_are_told_but_never_raised(caplog):
     assert "that is slow" in caplog.text
 
 
+@pytest.mark.inductor
+def test_the_recursion_limit_is_the_one_of_the_program():
+    before = sys.getrecursionlimit()
+    x = torch.randn(5, requires_grad=True)
+    compiled = stator.compile(
+        lambda x: (x.cos() * sys.getrecursionlimit()).sum(), options={"force_disable_caches": True}
+    )
+    sys.setrecursionlimit(1500)
+    try:
+        compiled(x).backward()
+        assert sys.getrecursionlimit() == 1500
+        torch.testing.assert_close(x.grad, -x.detach().sin() * 1500)
+    finally:
+        sys.setrecursionlimit(before)
+    assert stator.stats()["frames_captured"] == 1
+
+
 def test_a_backward_pass_that_inductor_cannot_compile_runs_its_operations(monkeypatch):
     """As some with sizes from data: the forward pass has run by then."""
     from torch._inductor import compile_fx

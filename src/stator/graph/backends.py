@@ -7,8 +7,8 @@ import difflib
 import logging
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -103,6 +103,17 @@ def _varies(value: Any) -> bool:
     return any(isinstance(size, torch.SymInt) for size in value.shape)
 
 
+@contextmanager
+def _same_recursion_limit() -> Iterator[None]:
+    """Inductor raises the limit for good, which the program may look at."""
+    limit = sys.getrecursionlimit()
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+@_same_recursion_limit()
 def _forward_or_backward(graph: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
     """Compiles; a backward pass that Inductor cannot, as some with sizes from data, runs its operations instead.
 
