@@ -261,9 +261,7 @@ def test_warnings_of_a_backend_are_told_but_never_raised(caplog):
 def test_the_recursion_limit_is_the_one_of_the_program():
     before = sys.getrecursionlimit()
     x = torch.randn(5, requires_grad=True)
-    compiled = stator.compile(
-        lambda x: (x.cos() * sys.getrecursionlimit()).sum(), options={"fx_graph_cache": False}
-    )
+    compiled = stator.compile(lambda x: (x.cos() * sys.getrecursionlimit()).sum(), options={"fx_graph_cache": False})
     sys.setrecursionlimit(1500)
     try:
         compiled(x).backward()
