@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from stator.tensors.data import is_replaced
 from stator.tensors.failing import may_fail
 from stator.tensors.modes import State
