@@ -20,6 +20,7 @@ from stator.guards.check import EQ
 from stator.guards.path import Path
 from stator.guards.relation import SIZE, STRIDE
 from stator.native.locks import Together
+from stator.native.told_addresses import tells_inside
 from stator.runtime.changes import Changes
 from stator.runtime.drawing import Drawn
 from stator.runtime.overriding import Bare
@@ -106,6 +107,8 @@ class Assembly:
                 raise CannotRebuild(obj, "a view of a tensor whose data was set")
             return self.output(id(obj), obj) if obj._stands_for in PLAIN else None
         if type(obj) is int and (obj in self.host.addresses or obj in self.host.noted_addresses):
+            raise CannotRebuild(obj, "the object at this address will lie elsewhere")
+        if type(obj) is str and self.host.recorder.may_break() and tells_inside(self.host, obj):
             raise CannotRebuild(obj, "the object at this address will lie elsewhere")
         if type(obj) is int and obj in self.host.addresses_outside:
             if self.is_given(obj):
