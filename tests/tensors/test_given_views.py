@@ -99,3 +99,36 @@ def test_what_may_be_written_is_one_graph() -> None:
     compiled = stator.compile(unhandled, backend="eager", fullgraph=True)
     for _ in range(2):
         assert repr(compiled(of_an_operation())) == repr(unhandled(of_an_operation()))
+
+
+def before_it_needs_a_gradient(x: Any) -> Any:
+    view = x.t()
+    x.requires_grad_()
+    try:
+        view[None].add_(2)
+    except RuntimeError as error:
+        return str(error), view.requires_grad, view.is_leaf, view * 2
+    return view
+
+
+def test_a_view_made_before_its_base_needs_a_gradient() -> None:
+    compiled = stator.compile(before_it_needs_a_gradient, backend="eager")
+    for _ in range(2):
+        mine, expected = compiled(torch.ones(2, 2)), before_it_needs_a_gradient(torch.ones(2, 2))
+        assert repr(mine) == repr(expected)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_memory_that_is_too_small(backend: str, dynamic: bool | None) -> None:
+    def program(x: Any) -> Any:
+        try:
+            x.as_strided((2, 2), (1, 1))
+        except RuntimeError as error:
+            return str(error)[:40], x + 1
+        return x + 1
+
+    compiled = stator.compile(program, backend=backend, dynamic=dynamic)
+    whole = torch.ones(8)
+    for x in (whole[:3], whole[:2], whole[:2].clone(), torch.ones(1), whole[:1], whole[:4]):
+        assert repr(compiled(x)) == repr(program(x))
