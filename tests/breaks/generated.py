@@ -69,6 +69,8 @@ def constant(value: Any) -> bool:
 class Picture:
     """Everything that can be seen of some values, aliasing included, as something comparable."""
 
+    versions = True  # what is traced writes to memory of its own
+
     def __init__(self) -> None:
         self.numbers: dict[int, int] = {}
         self.kept: list[Any] = []
@@ -84,7 +86,7 @@ class Picture:
 
     def parts(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            version = None if value.is_inference() else value._version
+            version = None if value.is_inference() or not self.versions else value._version
             history = [value.requires_grad, version, value.is_leaf and self.of(value.grad)]
             return [str(value.dtype), str(value.tolist()), value.stride(), *history]
         if isinstance(value, dict):
@@ -238,6 +240,7 @@ def main() -> None:
     parser.add_argument("--backend", default="eager")
     parser.add_argument("--moments", type=int, default=0)
     options = parser.parse_args()
+    Picture.versions = options.backend == "eager"
     use(TABLES + [moments] * options.moments)
     warnings.simplefilter("ignore")
     for seed in range(options.first, options.last):

@@ -470,3 +470,36 @@ def test_mixed_precision_decorators() -> None:
             return Mixed.apply(x, weight).float().sum()
 
     check(program, leaf(3, 4), leaf(4, 2), backward=True, expect_graphs=1)
+
+
+class Straight(Function):
+    """Saves a tensor that backward does not ask for."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x.round()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad
+
+
+@pytest.mark.parametrize("function", [Straight, Round, Swish])
+def test_backward_a_second_time(function: Any) -> None:
+    """It may run again unless it asks for saved tensors, which are gone then."""
+
+    def program(x: Any) -> Any:
+        return function.apply(x).sum()
+
+    def twice(call: Any) -> Any:
+        x = torch.tensor([1.2, 2.6], requires_grad=True)
+        loss = call(x)
+        loss.backward()
+        try:
+            loss.backward()
+        except RuntimeError as error:
+            return str(error)
+        return x.grad.tolist()
+
+    assert twice(stator.compile(program, backend="eager")) == twice(program)

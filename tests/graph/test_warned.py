@@ -53,6 +53,16 @@ def handled(x: Any) -> Any:
         return x.sin(), str(warning)[:20]
 
 
+def of_sizes(x: Any) -> Any:
+    x.std(0)  # nobody needs the result
+    return x / x.var()
+
+
+def of_data(x: Any) -> Any:
+    x[x > 2].std()  # nobody needs the result
+    return x + x[x > 2].var()
+
+
 @pytest.fixture
 def always() -> Any:
     torch.set_warn_always(True)
@@ -67,6 +77,14 @@ def test_where_torch_warns(program: Any, backend: str) -> None:
     calls = [(X,), (X + 1,)]
     report = check(program, vary=calls, backend=backend, fullgraph=False, expect_breaks=None, expect_recompiles=None)
     assert program is as_error or all(one.texts["warnings"] for one in report.compiled)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", [of_sizes, of_data])
+def test_kernels_that_warn_of_some_sizes(program: Any, backend: str) -> None:
+    calls = [(torch.arange(1.0, 1.0 + n),) for n in (4, 5, 3, 6, 1, 3)]
+    report = check(program, vary=calls, backend=backend, fullgraph=False, expect_breaks=None, expect_recompiles=None)
+    assert [bool(one.texts["warnings"]) for one in report.compiled].count(True) in (1, 3)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

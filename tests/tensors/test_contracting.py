@@ -6,14 +6,18 @@ import pytest
 import torch
 from torch.backends import opt_einsum
 
+import stator
 from tests.harness import check
 
 
 class Looking:
     """Stands for opt_einsum: gives an order for the sizes that it is shown, as numbers."""
 
+    asked: list[object] = []
+
     @staticmethod
     def contract_path(equation, *operands, shapes=False, optimize=None):
+        Looking.asked.append(optimize)
         sizes = [int(n) for operand in operands for n in (operand if shapes else operand.shape)]
         if len(equation.split("->")[0].split(",")) != len(operands):
             raise ValueError("Number of einsum subscripts must be equal to the number of operands.")
@@ -50,3 +54,26 @@ def test_wrong_equations_raise_as_ever():
         return torch.einsum("bde,bnd->ne", context, q, scale)
 
     check(program, vary=calls(), fullgraph=False, expect_recompiles=None, expect_graphs=None, expect_breaks=None)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_the_strategy_is_guarded(monkeypatch, backend):
+    def program(context, q, scale):
+        return torch.einsum("bde,bnd,bn->ne", context, q, scale)
+
+    compiled = stator.compile(program, backend=backend)
+    for strategy in ("auto", "greedy", "optimal"):
+        monkeypatch.setitem(vars(opt_einsum), "strategy", strategy)
+        Looking.asked.clear()
+        compiled(*calls()[0])
+        assert set(Looking.asked) == {strategy}
+
+
+def test_settings_that_torch_keeps_in_modules(monkeypatch):
+    def program(x):
+        return x + 1, opt_einsum.strategy, opt_einsum.enabled
+
+    compiled = stator.compile(program, backend="eager")
+    for strategy in ("auto", "greedy", "optimal"):
+        monkeypatch.setitem(vars(opt_einsum), "strategy", strategy)
+        assert compiled(torch.ones(1))[1:] == (strategy, True)

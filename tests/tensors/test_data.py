@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -109,8 +110,34 @@ def leaves_made_inside(m: Any, x: Any) -> Any:
     return p, frozen, before + (p * x).sum()
 
 
+def write_to_a_view(m: Any, x: Any) -> Any:
+    m.w.data = x.detach()[:1] * 2
+    try:
+        m.w[0].add_(3)
+    except RuntimeError as error:
+        return str(error), m.w * x
+    return m.w * x
+
+
+def view_comes_out(m: Any, x: Any) -> Any:
+    m.w.data = x.detach()[:1] * 2
+    part = m.w.view(1, 1)
+    return part, part._base is m.w, part.sum() * x
+
+
+def versions(m: Any, x: Any) -> Any:
+    made = x.detach() * 2
+    made.add_(1)
+    m.plain.data, made.data = made, x.detach() * 3
+    m.plain.add_(1)
+    made.mul_(2)
+    kept = copy.deepcopy(made)
+    kept.add_(1)
+    return m.plain._version, made._version, kept._version, copy.deepcopy(m.plain)._version, x * kept
+
+
 PROGRAMS = [write_after, write_to_the_source, write_without_grad, twice, shared_by_parameters, part_of_another, plain,
-            made_inside, frozen_for_a_while, leaves_made_inside]  # fmt: skip
+            made_inside, frozen_for_a_while, leaves_made_inside, write_to_a_view, view_comes_out]  # fmt: skip
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -121,6 +148,13 @@ def test_writes(program: Callable[[Any, Any], Any], backend: str) -> None:
 
     check(
         Holder(program), vary=inputs, backend=backend, backward=True, fullgraph=False,
+        expect_graphs=None, expect_recompiles=None, expect_breaks=None,
+    )  # fmt: skip
+
+
+def test_versions() -> None:
+    check(
+        Holder(versions), torch.tensor([1.0, 2.0], requires_grad=True), fullgraph=False,
         expect_graphs=None, expect_recompiles=None, expect_breaks=None,
     )  # fmt: skip
 

@@ -123,7 +123,10 @@ def format_value(f: Frame, arg: int) -> Any:
             function, condition = f.stack[-between - 3], f.stack[-between - 2]
             if condition is True and any(function is check for check in f.world.silent_checks):
                 f.stack[-1] = f.world.example(f.stack[-1])
-    return _format_value(f, arg)
+    jump = _format_value(f, arg)
+    if type(f.stack[-1]) is str:
+        f.world.know_text(f.stack[-1])
+    return jump
 
 
 @op("UNPACK_SEQUENCE")

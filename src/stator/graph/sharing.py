@@ -16,6 +16,7 @@ from torch import fx
 
 from stator.graph.overlap import memory_of
 from stator.guards.state import snapshot
+from stator.tensors.settings import read_all
 from stator.weak_values import WeakValues
 
 Place = Callable[[Any], Any]  # from the location of a node to something hashable
@@ -61,7 +62,7 @@ class Key:
         shared = writes and len(memory) < len(tensors)
         offsets = tuple(value.storage_offset() for value in tensors) if shared else ()
         nodes = tuple(self._node(node) for node in graph.nodes)
-        self.widely = (way, kinds, offsets, nodes, snapshot()[:-1])  # whatever is known of the symbols
+        self.widely = (way, kinds, offsets, nodes, snapshot()[:-1], read_all())  # whatever is known of the symbols
         self.value = (*self.widely, None if self.known is None else self.known.text())
 
     def is_undecided(self) -> bool:

@@ -63,6 +63,8 @@ def call_python(
     result = _frames.native_apply(function, tuple(args), kwargs) if kwargs else run_native(function, *args)
     if result is FAILED:
         raise RAISED
+    if type(result) is str:
+        host.know_text(result)
     if type(result) is dict and id(result) in host.namespaces:  # C code that hands out the globals of a function
         return host.namespaces[id(result)].expose()
     return result

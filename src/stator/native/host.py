@@ -30,6 +30,7 @@ from stator.native.callers import (
 from stator.native.importing import ImportingWorld
 from stator.native.receivers import may_run
 from stator.native.rows import PASSES_ON, STANDINS, Caller, decisive
+from stator.native.told_addresses import MARK, pin_told, tells_inside
 from stator.world import attributes
 from stator.world.door import is_free
 from stator.world.lazy import forced
@@ -125,6 +126,13 @@ class Host(ImportingWorld):
                 self.departed = type(one).__name__
                 self.let_die()
 
+    def know_text(self, text: str) -> None:
+        """C code made a text for the program."""
+        if MARK in text:
+            pin_told(self, text)
+            if self.addresses_break and tells_inside(self, text):
+                raise self.refuse("cannot-rebuild", "the address of an object that the program made", type="str")
+
     def notice_perished(self, f: Frame) -> None:
         held.notice_perished(self, f)
 
@@ -150,6 +158,8 @@ class Host(ImportingWorld):
         result = run_native(f.called if asked else function, *args)
         if result is FAILED:
             raise RAISED
+        if type(result) is str:
+            self.know_text(result)
         return self.call(f, bool, [result], None) if asked and type(result) is not bool else result
 
     def was_other(self, path: Any) -> bool:

@@ -303,17 +303,24 @@ def stand_print(host: Host, f: Frame, function: Any, args: list[Any], kwargs: An
     if stream is None:
         namespace = host.namespace(vars(sys))
         if namespace is None or "stdout" not in namespace.touched:  # whatever it is when the entry runs
-            texts = [arg if type(arg) is str or host.is_deferred(arg) else native(f, str, arg) for arg in args]
-            return host.defer(print, [host.snapshot(text) for text in texts], given)
+            return host.defer(print, printed(host, f, args), given)
         stream = namespace.get("stdout")
         if stream is None:
             return None
     record = host.records.get(id(stream))
     if record is None or record.inner is not record.obj:
         return call_python(host, f, function, args, {**given, "file": stream})
-    texts = [arg if type(arg) is str or host.is_deferred(arg) else native(f, str, arg) for arg in args]
-    host.defer(print, [host.snapshot(text) for text in texts], {**given, "file": stream})
+    host.defer(print, printed(host, f, args), {**given, "file": stream})
     return None
+
+
+def printed(host: Host, f: Frame, args: list[Any]) -> list[Any]:
+    """The texts that `print` makes of its arguments."""
+    texts = [arg if type(arg) is str or host.is_deferred(arg) else native(f, str, arg) for arg in args]
+    for text in texts:
+        if type(text) is str:
+            host.know_text(text)
+    return [host.snapshot(text) for text in texts]
 
 
 @method_standin(type, "__subclasses__")

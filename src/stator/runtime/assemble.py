@@ -20,6 +20,7 @@ from stator.guards.check import EQ
 from stator.guards.path import Path
 from stator.guards.relation import SIZE, STRIDE
 from stator.native.locks import Together
+from stator.native.told_addresses import tells_inside
 from stator.runtime.changes import Changes
 from stator.runtime.drawing import Drawn
 from stator.runtime.overriding import Bare
@@ -29,6 +30,7 @@ from stator.shapes.float_conditions import COMPARISONS
 from stator.shapes.floats import Reading, TracedFloat
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.shapes.texts import GivenText, TracedText
+from stator.tensors.data import views_replaced
 from stator.tensors.spent import spent
 from stator.tensors.subclasses import PLAIN
 from stator.tensors.traced import Storage, TracedTensor
@@ -101,8 +103,12 @@ class Assembly:
             condition, yes, no = map(self.resolve, (choice.condition, choice.yes, choice.no))
             return f"({yes} if {condition} else {no})"
         if type(obj) is TracedTensor:
+            if views_replaced(self.host.recorder, obj):
+                raise CannotRebuild(obj, "a view of a tensor whose data was set")
             return self.output(id(obj), obj) if obj._stands_for in PLAIN else None
         if type(obj) is int and (obj in self.host.addresses or obj in self.host.noted_addresses):
+            raise CannotRebuild(obj, "the object at this address will lie elsewhere")
+        if type(obj) is str and self.host.recorder.may_break() and tells_inside(self.host, obj):
             raise CannotRebuild(obj, "the object at this address will lie elsewhere")
         if type(obj) is int and obj in self.host.addresses_outside:
             if self.is_given(obj):

@@ -32,8 +32,11 @@ MOST_ABSENT = 3  # results whose gradients may each be None: backward is capture
 class Context(FunctionCtx):
     """The `ctx` of a function that is being captured."""
 
+    __slots__ = ("_asked",)  # whether somebody wanted to see the saved tensors
+
     @property
     def saved_tensors(self) -> Any:
+        self._asked = True
         return self.__dict__.get("to_save", ())
 
 
@@ -129,12 +132,14 @@ class Application:
         inputs = [value for value in self.values if is_traced(value)]
         made = [tensor for tensor in tensors if self.place(tensor) is None]
         results = [self.result(tensor, inputs, made) for tensor in tensors]
+        self.ctx._asked = False
         backward = Backward(self, outputs)
         saved_nodes = [tensor._node for tensor in saved]
+        reads = self.ctx._asked
         graphs = [*backward.plain.values(), *backward.second.values()]
         taken = dict.fromkeys(node for graph in graphs for node in graph.taken)
-        rest = [node for node in taken if node not in saved_nodes]
-        values = [*saved_nodes, *rest]
+        rest = [node for node in taken if not reads or node not in saved_nodes]
+        values = [*saved_nodes, *rest] if reads else rest
         function = Tie(
             name=self.name,
             outputs=tuple((result.kind, result.index) for result in results),
@@ -145,6 +150,7 @@ class Application:
             second={pattern: graph.ordered(values) for pattern, graph in backward.second.items()},
             inputs=len(inputs),
             clears=bool(getattr(self.cls, "clear_saved_tensors_on_access", False)),
+            reads=reads,
         )
         found = iter(record_tie(self.host.recorder, function, inputs, made, (saved_nodes, rest), results))
         return [next(found) if is_traced(output) else output for output in outputs]

@@ -359,7 +359,7 @@ class Capture:
                 draft = drafted(assembly, start, result)  # again: the gradients of leaves that come out
         except CannotRebuild as error:
             self.unmade = {type(obj) for obj in (error.obj, *error.within)} - CONTENT_TYPES
-            if type(error.obj) is int:
+            if type(error.obj) in (int, str):
                 self.unmade = {Address}
             raise unsupported("cannot-rebuild", str(error), type=type(error.obj).__name__) from error
         if not choices.hold(host, assembly.outputs.values()):

@@ -20,7 +20,15 @@ def parameter(data: Any, requires_grad: bool) -> Any:
     return torch.nn.Parameter(data, requires_grad)
 
 
+def deep_copy(tensor: torch.Tensor) -> torch.Tensor:
+    """What a node calls: torch gives the copy its memory, which counts as a write."""
+    made = tensor.clone()
+    torch.autograd.graph.increment_version(made)
+    return made
+
+
 PARAMETER = Target(parameter, "call_function", parameter, "parameter")
+COPY = Target(deep_copy, "call_function", deep_copy, "deepcopy")
 
 
 @standin(torch.Tensor._make_subclass)
@@ -59,7 +67,10 @@ def stand_copy(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any)
     enabled = torch.is_grad_enabled()
     torch._C._set_grad_enabled(False)
     try:
-        made = host.record(f, torch.Tensor.clone, (traced,), None)
+        if host.recorder.traces:
+            made = host.record(f, torch.Tensor.clone, (traced,), None)
+        else:
+            made = host.recorder.record(COPY, (traced,), {})
         if with_grad:
             made = host.record(f, torch.Tensor.requires_grad_, (made,), None)
     finally:

@@ -18,7 +18,7 @@ from stator.tensors.subclasses import PLAIN
 
 def read_tensor(host: Any, f: Frame, traced: Any, name: str) -> Any:
     record = host.records.get(id(traced))
-    if record is not None and record.extra and name in record.extra:
+    if record is not None and record.extra and name in record.extra and name != "data":
         return read_outside(host, f, record, name)
     if traced._stands_for is not torch.Tensor or host.modes:
         found = read_attribute(host, f, traced, name)
@@ -65,7 +65,7 @@ def write_tensor(host: Any, f: Frame, traced: Any, name: str, value: Any) -> Non
         host.recorder.set_attribute(traced, name, value)
     except OutsideAttribute:
         record = host.records[id(traced)]
-        if name == "data" and not host.recorder.replace_data(traced, value):
+        if name == "data" and (value := host.recorder.replace_data(traced, value)) is None:
             return
         write_outside(host, record, name, value)
     except (AttributeError, TypeError, RuntimeError) as error:

@@ -58,6 +58,7 @@ from stator.runtime import function_modes as function_modes  # rows
 from stator.runtime import new_tensors as new_tensors
 from stator.runtime.compiling import is_compiling, not_compiling
 from stator.runtime.first_rounds import Arrivals
+from stator.runtime.guarded_views import guard_view
 from stator.runtime.number_calls import STANDS_FOR
 from stator.runtime.number_host import NumberHost, name_of
 from stator.runtime.optimizers import is_compiling_in
@@ -173,6 +174,8 @@ class TensorHost(NumberHost):
             record = self.records.get(id(tensor))
             if record is not None and meta.requires_grad and not (meta.leaf and type(tensor) is torch.nn.Parameter):
                 self.guards.add(record.path.get("is_leaf"), EQ, meta.leaf, None)
+                if not meta.leaf and self.recorder.mutated:
+                    guard_view(self, record)
 
     def impatient(self) -> bool:
         """Without an operation on tensors; a program that has seen one may still come to it."""

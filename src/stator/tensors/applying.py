@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch
-
+from stator.tensors.data import is_replaced
 from stator.tensors.failing import may_fail
 from stator.tensors.modes import State
 from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
@@ -51,11 +50,13 @@ def apply(
     for index in {*plan.mutated, *(index for index, _ in plan.updates)}:
         recorder.doubts.look(tensors[index])
     for index in plan.mutated:
+        if not recorder.traces and recorder.may_break() and is_replaced(recorder, tensors[index]):
+            raise UnsupportedOp(describe(target.func), "a write to a tensor whose data was set", "tensor-metadata")
         if reason := tensors[index]._storage.fixed:
             raise UnsupportedOp(describe(target.func), reason, "tensor-metadata")
         if recorder.fallible and recorder.sub is None and not tensors[index]._storage.mutated:
             recorder.before_write(tensors[index])
-        if views_leaf(tensors[index]) and torch.is_grad_enabled():
+        if state.grad and (views_leaf(tensors[index]) or recorder._inputs.views_leaf(tensors[index])):
             raise OpFailed(RuntimeError(LEAF_VIEW), describe(target.func))
     if state != recorder.state.now:
         recorder.state.go_to(state)

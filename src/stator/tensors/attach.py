@@ -76,6 +76,7 @@ class Tie:
     second: Variants  # in grad mode, for derivatives of gradients; those that are missing were not compiled
     inputs: int  # their number
     clears: bool  # saved tensors are gone once they were read
+    reads: bool  # backward asks for saved tensors, which are gone once it has run
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def tied(tie: Tie) -> Callable[..., Any]:
         return tuple(results)
 
     def backward(ctx: Any, *grads: Any) -> Any:
-        kept = [*ctx.saved_tensors, *ctx.rest]
+        kept = [*(ctx.saved_tensors if tie.reads else ()), *ctx.rest]
         if all(grad is None for grad in grads):
             return (None,) * (1 + tie.inputs)
         pattern = tuple(grad is not None for grad in grads)

@@ -13,6 +13,7 @@ import torch
 from torch.backends import opt_einsum
 
 from stator.shapes.scalar import TracedInt
+from stator.tensors.settings import watched
 from stator.tensors.targets import register, target_of
 from stator.tensors.traced import TracedTensor
 
@@ -30,6 +31,8 @@ def einsum(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     equation, operands = args[0] if args else None, args[1:]
     if len(operands) == 1 and type(operands[0]) in (list, tuple):
         operands = tuple(operands[0])
+    if len(operands) >= LEAST and opt_einsum.is_available():
+        watched.watch(einsum)
     if kwargs or type(equation) is not str or len(operands) < LEAST or not has_choice(operands):
         return recorder.record(target, args, kwargs)
     shapes = [tuple(map(at_hand, operand._meta.size)) for operand in operands]

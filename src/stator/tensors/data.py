@@ -43,21 +43,23 @@ _WITH_DATA = Target(with_data, "call_function", with_data, "with_data")
 _DATA = Target(getattr, "call_function", getattr, "data")  # memory without its version
 
 
-def replace_data(recorder: Recorder, traced: TracedTensor, value: Any) -> bool:
-    """Performs `traced.data = value` inside the graph; for a graph input the assignment outside is still to be done.
+def replace_data(recorder: Recorder, traced: TracedTensor, value: Any) -> TracedTensor | None:
+    """Performs `traced.data = value` inside the graph; for a graph input what it gives is still to be assigned outside.
 
-    False: the tensor has this memory already, as after `traced.data *= 2`, and nothing changes.
+    None: the tensor has this memory already, as after `traced.data *= 2`, and nothing changes.
     """
     if type(value) is not TracedTensor:
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
     old = traced._meta
     if value._storage is traced._storage and value._meta.with_autograd(old.requires_grad, old.leaf) is old:
-        return False
+        return None
     recorder.told_leaves = True
     if old.requires_grad and not old.leaf:
         raise UnsupportedOp("Tensor.data", "assignment to a tensor that an operation made", "tensor-metadata")
     made = recorder.record(_DATA, (value, "data"), {})
-    if recorder.real(traced) is None and (old.requires_grad or traced._stands_for is not torch.Tensor):
+    if recorder.real(traced) is not None:
+        recorder.replaced.append(traced)
+    if recorder.real(traced) is None and _stays(recorder, traced):
         traced._node = _set_data(recorder, traced, made)
     elif old.requires_grad:
         with torch.enable_grad():
@@ -67,7 +69,20 @@ def replace_data(recorder: Recorder, traced: TracedTensor, value: Any) -> bool:
     traced._meta = made._meta.with_autograd(old.requires_grad, old.leaf)
     traced._storage = value._storage
     traced._family = None
-    return True
+    return made
+
+
+def views_replaced(recorder: Recorder, traced: TracedTensor) -> bool:
+    """Whether it is a view of an input that got other memory: in the graph it is one of that memory alone."""
+    if not recorder.replaced or not traced._family:
+        return False
+    base = traced._family[0]()
+    return base is not traced and any(base is one for one in recorder.replaced)
+
+
+def is_replaced(recorder: Recorder, traced: TracedTensor) -> bool:
+    """Whether it is such an input or view: writes in the graph do not count as writes to that input."""
+    return any(traced is one for one in recorder.replaced) or views_replaced(recorder, traced)
 
 
 def is_empty_and_alone(recorder: Recorder, traced: TracedTensor) -> bool:
@@ -75,6 +90,12 @@ def is_empty_and_alone(recorder: Recorder, traced: TracedTensor) -> bool:
     if recorder.real(traced) is not None or traced._meta.requires_grad or 0 not in traced._meta.size:
         return False
     return not any(other._storage is traced._storage for other in recorder.alive() if other is not traced)
+
+
+def _stays(recorder: Recorder, traced: TracedTensor) -> bool:
+    """Whether a tensor that the graph makes must be the same one afterwards: for its gradient, class or version."""
+    plain = not traced._meta.requires_grad and traced._stands_for is torch.Tensor
+    return not plain or not (recorder.traces or recorder.sub is not None)
 
 
 def _set_data(recorder: Recorder, traced: TracedTensor, data: TracedTensor) -> Any:

@@ -18,7 +18,7 @@ _NAMES = re.compile(
     r"embedding|gather|scatter|index_|^take|^put|one_hot|nll_loss|cross_entropy|multi\w*margin|ctc_loss|linalg(?!_vector_norm)|"
     r"cholesky|^inv|solve|lstsq|svd|eigh?$|eigvals|^lu|^lobpcg|multinomial|bernoulli|binomial|poisson|^normal|"
     r"bincount|repeat_interleave|assert|masked_scatter|^pinv|pinverse|logdet|^python_|^select$|histc|quantile|"
-    r"searchsorted|istft|segment_reduce|fake_quantize"
+    r"searchsorted|istft|segment_reduce|fake_quantize|as_strided$"  # the last: beyond the memory of an input
 )
 _DIVISIONS = re.compile(r"floordiv|floor_divide|^i?mod$|remainder|fmod")  # of integers, by zero
 # Kernels that some types lack, which fake tensors do not know: operations on bits, and on anything but floats.

@@ -182,6 +182,8 @@ def _requires_grad(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, 
         raise UnsupportedOp("Tensor.requires_grad_", "a leaf that comes out of the graph", "tensor-metadata")
     if outside and traced._node.op != "placeholder":  # another tensor stands for it in the graph
         raise UnsupportedOp("Tensor.requires_grad_", "its data was replaced", "tensor-metadata")
+    if any(one() is not None and one() is not traced for one in traced._family or ()):  # they change, too
+        raise UnsupportedOp("Tensor.requires_grad_", "there are views of its memory", "tensor-metadata")
     recorder.state.go_to(read_state())
     changed = meta.with_autograd(wanted, True)
     node = recorder.nodes.add("call_method", "requires_grad_", (traced._node, wanted), {}, "requires_grad")

@@ -35,6 +35,16 @@ class Inputs:
         self._by_name[name] = traced._storage
         root = tensor if base is None else base
         join(self._families.setdefault(id(root), (root, []))[1], traced)
+        if base is not None and traced._meta.requires_grad and is_sealed(tensor):
+            traced._sealed = 0
+
+    def views_leaf(self, traced: TracedTensor) -> bool:
+        """Whether it is, or is a view of, a view from outside of a leaf that needs a gradient."""
+        if not traced._family or not traced._meta.requires_grad:
+            return False
+        roots = (root for root, family in self._families.values() if family is traced._family)
+        root = next(roots, None)
+        return root is not None and root is not self.real.get(id(traced)) and root.requires_grad and root.is_leaf
 
     def mutated(self) -> list[str]:
         """Names of the inputs whose storage was written to."""
@@ -63,6 +73,15 @@ class Inputs:
 def place_of(tensor: torch.Tensor) -> tuple[int, torch.Tensor | None]:
     """Address of the memory of a tensor, and the tensor it is a differentiable view of."""
     return tensor.untyped_storage()._cdata, tensor._base if tensor._is_view() else None
+
+
+def is_sealed(view: torch.Tensor) -> bool:
+    """Whether autograd keeps a view as it is: one of several results of an operation, or made by a custom function."""
+    history = type(view.grad_fn)
+    return history.__name__ in SEVERAL_VIEWS or issubclass(history, torch.autograd.function.BackwardCFunction)
+
+
+SEVERAL_VIEWS = frozenset({"SplitBackward0", "SplitWithSizesBackward0", "UnbindBackward0"})
 
 
 def check_input(tensor: torch.Tensor) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from stator.tensors.plan import Group, Plan
+from stator.shapes.scalar import TracedInt
+from stator.tensors.plan import Plan
+from stator.tensors.rules.layout import surely
 from stator.tensors.traced import TracedTensor
 
 NAMES = ("std", "var", "std_mean", "var_mean")
@@ -19,20 +23,29 @@ def with_warnings(plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str
     """The plan, that of a call which warns if its kernel does."""
     if plan.warns:
         return replace(plan, in_kernel=True) if "out" in kwargs else plan  # resized: kernels have words of their own
-    if func not in FREEDOM or type(args[0] if args else kwargs.get("input")) is not TracedTensor:
+    taken = args[0] if args else kwargs.get("input")
+    if func not in FREEDOM or type(taken) is not TracedTensor:
         return plan
-    return replace(plan, warns=True, in_kernel=True) if is_unfree(plan, args, kwargs) else plan
+    numbers, least = reduced(taken._meta.size, *dims_of(args[1:], kwargs)), correction_of(args[1:], kwargs)
+    if type(numbers) is TracedInt and numbers.symbols.is_unbacked(numbers):
+        if taken._recorder.traces:  # what is traced warns in words of its own: it is for numbers that do not
+            numbers.symbols.suppose(operator.gt, numbers, math.floor(least))
+        return plan if surely(operator.gt, numbers, math.floor(least)) else replace(plan, warns=True, pure=False)
+    return plan if numbers > least else replace(plan, warns=True, in_kernel=True)
 
 
-def is_unfree(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether no more numbers are reduced to one than the correction takes away."""
-    taken: Any = args[0] if args else kwargs["input"]
-    given = plan.result.items[0] if type(plan.result) is Group else plan.result
-    if any(type(size) is not int for size in (*taken._meta.size, *given.meta.size)):
-        return False
-    results = math.prod(given.meta.size)
-    numbers = math.prod(taken._meta.size) // results if results else 0
-    return bool(numbers <= correction_of(args[1:], kwargs))
+def reduced(sizes: Sequence[Any], *dims: int) -> Any:
+    """How many numbers become one."""
+    kept = {dim % len(sizes) for dim in dims} if sizes else set()
+    return math.prod(size for dim, size in enumerate(sizes) if not kept or dim in kept)
+
+
+def dims_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[int]:
+    """The dimensions that are reduced; none if all are."""
+    dims = kwargs.get("dim", kwargs.get("axis", args[0] if args else None))
+    if dims is None or type(dims) is bool:
+        return ()
+    return (dims,) if isinstance(dims, (int, TracedInt)) else tuple(dims)
 
 
 def correction_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

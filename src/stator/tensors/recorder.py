@@ -160,6 +160,7 @@ class Recorder:
         self.start_symbols: Callable[[], Symbols] | None = None  # where data may become symbols
         self.state = GraphState(self.record_state, traces, self.has_begun)
         self.replay: Any = None  # the graph on fake tensors, once gradients are asked for
+        self.replaced: list[TracedTensor] = []  # inputs whose `data` the program has set
         self.leaves: list[TracedTensor] = []  # made while capturing, and told to require grad
         self.no_leaves = False  # they are not to be made
         self.inner_grads: dict[int, tuple[TracedTensor, TracedTensor]] = {}  # such a leaf, its grad
@@ -407,8 +408,8 @@ class Recorder:
         """Performs `traced.name = value`."""
         attributes.write(self, traced, name, value)
 
-    def replace_data(self, traced: TracedTensor, value: Any) -> bool:
-        """`traced.data = value` for a graph input, whose caller performs the assignment outside as well."""
+    def replace_data(self, traced: TracedTensor, value: Any) -> TracedTensor | None:
+        """`traced.data = value` for a graph input; what the caller assigns outside as well, if anything changes."""
         return data.replace_data(self, traced, value)
 
     def record(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -580,6 +581,7 @@ class Recorder:
         self.evaluated.clear()
         self.constants.clear()
         self.numbers.read.clear()
+        self.replaced.clear()
         self.leaves.clear()
         self.inner_grads.clear()
         self.choices.clear()

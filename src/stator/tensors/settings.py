@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from torch.backends import opt_einsum
 
 C: Any = torch._C
 
@@ -32,6 +33,10 @@ def _precision(backend: str) -> Setting:
         lambda: C._get_fp32_precision_getter(backend, "all"),
         lambda value: C._set_fp32_precision_setter(backend, "all", value),
     )
+
+
+def _write_order(value: Any) -> None:
+    opt_einsum.enabled, opt_einsum.strategy = value
 
 
 SETTINGS: dict[str, Setting] = {
@@ -65,6 +70,7 @@ SETTINGS: dict[str, Setting] = {
         lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
         lambda value: torch.set_anomaly_enabled(*value),
     ),
+    "order of einsum": Setting(lambda: (opt_einsum.enabled, opt_einsum.strategy), _write_order, True),
 }
 ROWS = tuple(SETTINGS.values())
 Values = tuple[Any, ...]
@@ -94,8 +100,11 @@ def apply(values: Values) -> None:
 
 
 def read_early(_: Any = None) -> Values:
-    """Those that choose between implementations of attention."""
+    """Those that choose between implementations of attention, or the order of products."""
     return tuple(row.read() for row in ROWS if row.early)
+
+
+EARLY = ("sdp", "einsum")  # in the names of functions that look at such settings alone
 
 
 class Watched(threading.local):
@@ -103,13 +112,13 @@ class Watched(threading.local):
 
     start: Values | None = None
     now: Values | None = None  # if they are other ones
-    late: bool = False  # it looked at others than those of attention
+    late: bool = False  # it looked at others than those
 
     def watch(self, function: Any) -> None:
         """The program reads or changes a setting."""
         if self.start is None:
             self.start = read_all()
-        self.late = self.late or "sdp" not in function.__name__
+        self.late = self.late or not any(part in function.__name__ for part in EARLY)
 
     def changed(self) -> None:
         now = read_all()

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from torch.backends import PropModule
+
 from stator import _frames
 from stator._frames import FAILED, UNBOUND
 from stator.frame import RAISED, Frame, Raised, native, throw
@@ -194,7 +196,7 @@ def reads_as_modules(world: World, cls: type) -> bool:
     """Whether attributes of an instance are those of a module: in its dict, or else in its class."""
     if cls is types.ModuleType or world.type_info(cls).generic_read:
         return True
-    if cls.__module__.startswith("torch."):  # settings of torch, which its own code looks after
+    if cls.__module__.startswith("torch.") and not issubclass(cls, PropModule):  # torch makes attributes on the way
         return False
     return _frames.type_lookup(cls, "__getattribute__") is vars(types.ModuleType)["__getattribute__"]
 

@@ -1,0 +1,28 @@
+"""Texts that tell where objects lie, as `repr` of an object without one of its own does."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from stator.guards.check import IS
+
+MARK = " at 0x"
+ADDRESS = re.compile(MARK + "([0-9a-f]+)")
+
+
+def tells_inside(host: Any, text: str) -> bool:
+    """Whether it tells the address of an object that is none from outside, and will lie elsewhere."""
+    return MARK in text and any(int(found, 16) not in host.records for found in ADDRESS.findall(text))
+
+
+def pin_told(host: Any, text: str) -> None:
+    """The text is that of these objects from outside alone."""
+    for found in ADDRESS.findall(text):
+        record = host.records.get(int(found, 16))
+        if record is None or id(record.obj) != int(found, 16):
+            continue
+        if (record.path, "identity", 0) in host.varying:
+            detail = f"the address of a {type(record.obj).__name__} that is another one on every call"
+            raise host.refuse("native-outside-object", detail, function="repr")
+        host.guards.add(record.path, IS, record.obj, host.origin())

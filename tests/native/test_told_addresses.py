@@ -1,0 +1,86 @@
+"""Texts that tell where an object lies are those of the object at hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import stator
+from tests.harness import check
+
+
+class Plain:
+    pass
+
+
+REGISTRY: dict[str, Any] = {}
+KNOWN = Plain()
+
+
+def over_a_break(x: Any) -> Any:
+    made = object()
+    before = repr(made)
+    stator.graph_break()
+    return before == repr(made), x + 1
+
+
+def of_several_kinds(x: Any) -> Any:
+    made, function = Plain(), lambda: 3
+    texts = {"f": f"{made}", "s": (1, str(function)), "%": "%s" % made, "format": "{!r}".format(made)}  # noqa: UP031, UP032
+    stator.graph_break()
+    return [texts["f"] == str(made), texts["s"][1] == repr(function), texts["%"] == texts["format"] == str(made)], x + 1
+
+
+def in_a_message(x: Any) -> Any:
+    made = Plain()
+    try:
+        raise ValueError(made)
+    except ValueError as error:
+        message = str(error)
+    stator.graph_break()
+    return message == repr(made), x + 1
+
+
+@pytest.mark.parametrize("program", [over_a_break, of_several_kinds, in_a_message])
+def test_objects_of_the_program(program: Any) -> None:
+    calls = [(torch.ones(2),)] * 3
+    check(program, vary=calls, fullgraph=False, expect_graphs=None, expect_breaks=None, expect_recompiles=None)
+
+
+def test_each_call_has_objects_of_its_own() -> None:
+    def program(x: Any) -> Any:
+        made = Plain()
+        REGISTRY[repr(made)] = made
+        return x + 1
+
+    REGISTRY.clear()
+    compiled = stator.compile(program, backend="eager")
+    for _ in range(4):
+        compiled(torch.ones(2))
+    assert len(REGISTRY) == 4 and all(repr(one) == text for text, one in REGISTRY.items())
+
+
+@pytest.mark.parametrize("text", [repr, "{}".format, lambda one: f"<{one}>", lambda one: "%s" % one])  # noqa: UP031
+def test_objects_from_outside(text: Any) -> None:
+    def program(x: Any, one: Any) -> Any:
+        return x + 1 if text(one) == text(KNOWN) else x - 1, text(one)
+
+    compiled = stator.compile(program, backend="eager")
+    for one in (Plain(), KNOWN, Plain(), KNOWN, Plain()):
+        expected, mine = program(torch.ones(1), one), compiled(torch.ones(1), one)
+        assert mine == expected
+
+
+def test_printed(capsys: Any) -> None:
+    def program(x: Any, kept: list[Any]) -> Any:
+        kept.append(Plain())
+        print(kept)
+        return x + 1
+
+    compiled = stator.compile(program, backend="eager")
+    for _ in range(3):
+        kept: list[Any] = []
+        compiled(torch.ones(1), kept)
+        assert capsys.readouterr().out == f"{kept}\n"
