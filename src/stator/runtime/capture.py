@@ -150,7 +150,7 @@ class Capture:
         self.guessed = False  # whether it had such that nobody had seen change
         self.from_data = False  # whether it had such that only data tells
         self.told_compiling = False  # whether the program asked, and the answer was yes
-        self.raised: type | None = None  # the exception that came out of the program
+        self.came_out: type | None = None  # the exception that came out of the program
         self.unsure: Entry | None = None  # the entry for it, should it come without symbols, too
         if not options.fullgraph:
             self.host.varying = learned
@@ -234,7 +234,7 @@ class Capture:
     def raising(self, kind: type) -> Entry:
         """The program raised: it does so again, by itself; with symbols it is to be seen whether it does without."""
         name = kind.__name__
-        self.raised = kind
+        self.came_out = kind
         if self.host.has_symbols():
             if not self.host.floats.conditions:
                 self.guard_relations()

@@ -322,7 +322,7 @@ class Cache:
         second, entry, worse = self.retried(failed, capture.call, constants=True)
         if worse is not None:
             end_frames(worse)
-        return entry is not None and second.raised is capture.raised
+        return entry is not None and second.came_out is capture.came_out
 
     def capture_entry(self, capture: Capture) -> Entry:
         return capture.entry()

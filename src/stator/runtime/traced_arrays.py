@@ -129,7 +129,7 @@ def operate(host: Any, f: Frame, function: Any, args: tuple[Any, ...]) -> Any:
 def is_place(array: TracedArray, number: TracedInt) -> bool:
     """Whether there is such an item, guarded."""
     size = array.sizes[0] if array.sizes else 0
-    return bool(number < size) and bool(number >= -size) and not array._recorder.symbols.is_unbacked(number)
+    return not number.symbols.is_unbacked(number) and bool(number < size) and bool(number >= -size)
 
 
 def item_at(host: Any, f: Frame, array: TracedArray, number: TracedInt) -> TracedArray:
