@@ -207,8 +207,28 @@ def listed(x: Any, count: int) -> Any:
     return x * sum(table)
 
 
-def test_loops_without_tensors_are_unrolled() -> None:
-    assert not swept(listed, [(torch.randn(3), count) for count in (3, 4, 5)])
+def bisected(x: Any, count: int) -> Any:
+    low, high = 0.0, 2.0
+    for _ in range(count):
+        middle = (low + high) / 2
+        if middle * middle < 2:
+            low = middle
+        else:
+            high = middle
+    return x * low
+
+
+def power_of_two(x: Any, count: int) -> Any:
+    power = 1
+    while power < count * count:
+        power *= 2
+    return x * power
+
+
+@pytest.mark.parametrize("program", [listed, bisected, power_of_two])
+def test_loops_of_numbers(program: Any) -> None:
+    assert set(swept(program, [(torch.randn(3), count) for count in LENGTHS])) == {"varying-loop"}
+    assert stator.stats()["recompiles"] <= 2
 
 
 def test_layers_of_other_models() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import random
+import warnings
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -98,9 +101,40 @@ def some_rows(x: Any, n: int) -> Any:
     return torch.stack(rows[:n]).sum(0), rows[n] + 1
 
 
+class Progress(NamedTuple):
+    step: int
+    loss: float
+
+
+def replaced(x: Any, n: int) -> Any:
+    progress = Progress(n, n / 4)._replace(step=n + 1)
+    return x * progress.loss + progress.step
+
+
+RATES = {f"layer{n}": 0.5 / n for n in range(1, 12)}
+
+
+def by_name(x: Any, n: int) -> Any:
+    return x * RATES[f"layer{n}"]
+
+
+def seeded(x: Any, n: int) -> Any:
+    generator = random.Random(n)
+    return x * generator.random() + generator.randint(0, 5)
+
+
+def combinations(x: Any, n: int) -> Any:
+    return x * math.comb(n + 2, 2)
+
+
+def warned(x: Any, n: int) -> Any:
+    warnings.warn(f"step {n}", stacklevel=1)
+    return x + n
+
+
 PROGRAMS = [
     parts, stacked, pieces, pieces_by_function, bins, named_result, scaled, powers, triangle, filled, text, module,
-    module_in_a_list, some_modules, some_rows, opaque,
+    module_in_a_list, some_modules, some_rows, opaque, replaced, by_name, seeded, combinations, warned,
 ]  # fmt: skip
 
 

@@ -240,6 +240,34 @@ def test_own_generators() -> None:
     assert stator.stats()["recompiles"] == 0
 
 
+def sets_next(x: Any, rng: random.Random) -> Any:
+    rng.gauss_next = 5.0
+    return x * rng.gauss(0, 1), rng.gauss(0, 1)
+
+
+def clears_next(x: Any, rng: random.Random) -> Any:
+    rng.gauss_next = None
+    return x * rng.gauss(0, 1)
+
+
+def reads_next(x: Any, rng: random.Random) -> Any:
+    drawn = rng.gauss(0, 1)
+    return x * drawn, rng.gauss_next
+
+
+@pytest.mark.parametrize("program", [sets_next, clears_next, reads_next])
+def test_kept_number(program: Any) -> None:
+    """A generator keeps every second number of `gauss` in an attribute, which the program may see and change."""
+    generators = random.Random(1), random.Random(1)
+    compiled = stator.compile(program, backend="eager")
+    for rng in generators:
+        rng.gauss(0, 1)
+    for _ in range(3):
+        mine, expected = compiled(torch.ones(1), generators[0]), program(torch.ones(1), generators[1])
+        torch.testing.assert_close(mine, expected, rtol=0, atol=0)
+        assert generators[0].getstate() == generators[1].getstate()
+
+
 def test_another_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
     """All methods of numpy's generators are of one type: which one it is, is guarded."""
 

@@ -146,3 +146,41 @@ def test_ints_that_numpy_has_no_room_for():
 
     check(program, vary=[(torch.ones(n),) for n in (8, 9, 12)], fullgraph=False, expect_recompiles=None,
           expect_graphs=None, expect_breaks=None)  # fmt: skip
+
+
+RATES, STEPS = np.linspace(0.1, 0.9, 20), np.arange(20)[::-1].copy()
+LONG = np.linspace(0.0, 1.0, 1000)  # an input of the graph
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, t: x * np.sqrt(RATES[t]) + torch.ones(3) * np.sqrt(1 - RATES[t]),
+        lambda x, t: (x * RATES[-t], RATES[t] * 2 + RATES[t - 1]),
+        lambda x, t: x * RATES.astype(np.float32)[t],
+        lambda x, t: (x * int(STEPS[t]), x.repeat(int(STEPS[t]))),
+        lambda x, t: (x * LONG[t], x / np.sqrt(1 - LONG[-t - 2])),
+    ],
+)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_items_of_arrays(program, backend):
+    calls = [(torch.arange(3.0), t) for t in range(10)]
+    assert compilations(lambda: program, calls, backend=backend)[0] <= 2
+
+
+def test_a_place_that_is_not_there():
+    def program(x, t):
+        try:
+            return x * RATES[t], x * LONG[50 * t]
+        except IndexError as error:
+            return str(error)
+
+    compilations(lambda: program, [(torch.ones(2), t) for t in (3, 5, 19, 20, 25, -20, -21)])
+
+
+def test_functions_of_scalars_from_outside():
+    def program(x, s):
+        return x * np.sqrt(s), x * (1 - s), x / np.exp(s), x + np.float64(2) * s
+
+    calls = [(torch.ones(2), np.float64(0.1 * i)) for i in range(3, 10)]
+    assert compilations(lambda: program, calls)[0] == 2

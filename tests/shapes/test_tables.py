@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
 import torch
 
@@ -91,3 +93,30 @@ def test_the_program_writes_to_the_table():
         return x * first + table[k]
 
     check(program, vary=[(torch.ones(2), k) for k in (1, 2, 3, 0)], expect_recompiles=1, expect_graphs=None)
+
+
+LISTS = [[float((7 * i + 3 * j * j) % 11) for j in range(5)] for i in range(8)]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, rates, k: x * sorted(rates)[len(rates) // 2],
+        lambda x, rates, k: (x * sum(sorted(rates)[-3:]), sorted(rates)),
+        lambda x, rates, k: x * sorted(rates)[k] + rates[-k],
+        lambda x, rates, k: x * statistics.median(rates),
+    ],
+)
+def test_floats_that_vary_in_order(program):
+    calls = [(torch.arange(4.0), rates, 2 + i % 3) for i, rates in enumerate(LISTS)]
+    check(program, vary=calls, expect_recompiles=1, expect_graphs=None)
+
+
+def test_sorted_as_python_sorts():
+    calls = [(torch.ones(2), [1.0, float("nan"), 0.5 * i, -0.0, 0.0]) for i in range(5)]
+    check(lambda x, rates: (x, sorted(rates)), vary=calls, expect_recompiles=1, expect_graphs=None)
+
+
+def test_a_place_that_is_not_there():
+    calls = [(torch.ones(2), rates, k) for rates, k in zip(LISTS, (2, 3, 4, 5, -5, -6, 1, 9), strict=True)]
+    check(lambda x, rates, k: x * rates[k], vary=calls, fullgraph=False, expect_recompiles=None)

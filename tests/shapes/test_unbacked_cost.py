@@ -177,3 +177,22 @@ def test_no_more_for_each_of_more(program: Callable[..., Any]) -> None:
     few, some, many = (calls(program, count) for count in (20, 50, 80))
     assert many - some <= 1.2 * (some - few)
     assert many - some <= 30 * 16_000
+
+
+def parts_of_one_length(x: torch.Tensor) -> Any:
+    """Each part begins behind all others: a long sum."""
+    parts = torch.ones(x.sum().item()).split(x.tolist())
+    return torch.stack([torch.nn.functional.pad(part, (0, 16 - part.shape[0])) for part in parts])
+
+
+def test_where_parts_begin_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    long, plain = 0, Unknowns._summands
+
+    def counted(self: Any, number: Any) -> Any:
+        nonlocal long
+        long += len(number.terms) > 20
+        return plain(self, number)
+
+    monkeypatch.setattr(Unknowns, "_summands", counted)
+    cost(parts_of_one_length, 40, monkeypatch)
+    assert long <= 2

@@ -26,6 +26,23 @@ def test_one_compilation_for_all_numbers(name, backend):
     check(program, vary=calls, backend=backend, expect_recompiles=1, expect_graphs=None)
 
 
+SIZED = {
+    "kron": lambda x, y: (torch.kron(x, y), y.kron(x).sum(0)),
+    "kron of other ranks": lambda x, y: torch.kron(x[0], y) + 1,
+    "kron that raises": lambda x, y: torch.kron(x.t(), y),
+    "vander": lambda x, y: (torch.vander(x[:, 0].contiguous()), torch.vander(y[0], increasing=True)),
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_one_compilation_for_all_sizes(name, backend):
+    sizes = ((3, 8), (4, 5), (5, 7), (7, 3), (2, 9))
+    calls = [(torch.randn(n, 2), torch.randn(3, m)) for n, m in sizes]
+    options = {"fullgraph": False, "expect_recompiles": 1, "expect_breaks": None, "expect_graphs": None}
+    check(SIZED[name], vary=calls, backend=backend, **options)
+
+
 POOLS = {
     "adaptive_max_pool2d": lambda x, n: (F.adaptive_max_pool2d(x, n), F.adaptive_max_pool2d(x, (n, 2))),
     "adaptive_max_pool1d": lambda x, n: F.adaptive_max_pool1d(x[0], n),

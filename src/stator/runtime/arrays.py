@@ -187,6 +187,8 @@ def operate(host: Any, f: Frame, function: Any, args: tuple[Any, ...]) -> Any:
     if traced_arrays.holds(list(args)):
         return traced_arrays.operate(host, f, function, args)
     made = numpy_made.combined(host, function, *args) if len(args) == 2 else DECLINED
+    if function is operator.getitem and type(args[0]) is np.ndarray and type(args[1]) is TracedInt:
+        made = numpy_made.number_in(host, *args)
     if made is not DECLINED:
         return made
     args = tuple(arg.decay() if type(arg) in SYMBOLIC else arg for arg in args)  # numpy would make plain ones of both

@@ -150,6 +150,8 @@ class Capture:
         self.guessed = False  # whether it had such that nobody had seen change
         self.from_data = False  # whether it had such that only data tells
         self.told_compiling = False  # whether the program asked, and the answer was yes
+        self.came_out: type | None = None  # the exception that came out of the program
+        self.unsure: Entry | None = None  # the entry for it, should it come without symbols, too
         if not options.fullgraph:
             self.host.varying = learned
             self.host.guards.unsettled = learned.unsettled
@@ -212,17 +214,8 @@ class Capture:
                 raise result  # nothing has happened yet
             if (self.stop is not None) != (type(result) is Break):
                 raise InternalError("the program did not come to the place of its break again")
-            if not returned and self.host.has_symbols():  # see whether it does with constants
-                name = type(result).__name__
-                raise unsupported("symbolic-value", f"{name} came out of the function", function=name)
-            if not returned:  # the program raised: it does so again, by itself
-                events.emit(
-                    "skip",
-                    name=self.call.name,
-                    code=self.call.code,
-                    reason=f"{type(result).__name__} came out of the function",
-                )
-                return self.eager()
+            if not returned:
+                return self.raising(type(result))
             if going_on is not None:
                 going_on.look(result)
             made = self.assemble(result, going_on)
@@ -237,6 +230,24 @@ class Capture:
         check_survivors(recorder)
         events.emit("capture", code=self.call.code, seconds=time.perf_counter() - started)
         return made
+
+    def raising(self, kind: type) -> Entry:
+        """The program raised: it does so again, by itself; with symbols it is to be seen whether it does without."""
+        name = kind.__name__
+        self.came_out = kind
+        if self.host.has_symbols():
+            if not self.host.floats.conditions:
+                self.guard_relations()
+                self.unsure = self.eager()
+            raise unsupported("symbolic-value", f"{name} came out of the function", function=name)
+        events.emit("skip", name=self.call.name, code=self.call.code, reason=f"{name} came out of the function")
+        return self.eager()
+
+    def guard_relations(self) -> None:
+        """What was assumed about symbols becomes guards."""
+        if self.host.symbols is not None:
+            for relation, origin in self.host.symbols.relations():
+                self.guards.relation(relation, origin)
 
     def execute(self) -> tuple[bool, Any]:
         """(True, result), (True, Break) or (False, exception): what the program came to."""
@@ -387,8 +398,7 @@ class Capture:
         function = emitter.function(name, params, returned)
         if host.symbols is not None:
             host.symbols.check_strict()
-            for relation, origin in host.symbols.relations():
-                self.guards.relation(relation, origin)
+            self.guard_relations()
         self.classes.refresh(self.guards)  # a backend may have patched classes and put them back
         guards = self.guards
         events.emit("guards", name=name, count=len(guards), text=lambda: "\n".join(guards.describe()))

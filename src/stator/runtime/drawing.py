@@ -64,6 +64,8 @@ def note(host: Any, owner: Any, state: State, method: Any, args: list[Any], kwar
     """The entry function will make this call."""
     if host.recorder.sub is not None or host.recorder.follow() is None:
         raise refusal(host, method.__name__)
+    if state is PYTHONS:
+        host.namespace_of(host.records[id(owner)]).lose("gauss_next")
     host.draws.append(Draw(host.records[id(owner)].path, state, method, tuple(args), kwargs or {}))
     return Drawn(len(host.draws) - 1)
 

@@ -20,6 +20,7 @@ from stator.shapes.arithmetic import number_of
 from stator.shapes.calculations import FLOAT, INT_MATH, distance_of, sum_of
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, depends_on_data, whole
 from stator.shapes.scalar import INTS, TracedBool, TracedInt, evaluated, from_data
+from stator.shapes.tables import LONGEST, Rank
 from stator.tensors.traced import TracedTensor
 
 Caller = Callable[[Any, Frame, list[Any]], Any]
@@ -192,6 +193,16 @@ def listed(function: Any, of_all: Any) -> Caller:
     return call
 
 
+def sorted_of(host: Any, f: Frame, args: list[Any]) -> Any:
+    """Floats in order, without a comparison: whichever comes at each place in the next call."""
+    if len(args) != 1 or type(args[0]) not in (list, tuple) or not 1 < len(args[0]) <= LONGEST:
+        return NotImplemented
+    kinds = set(map(type, args[0]))
+    if TracedFloat not in kinds or not kinds <= {float, TracedFloat} or any(map(depends_on_data, args[0])):
+        return NotImplemented
+    return [calculated(Rank(place), *args[0]) for place in range(len(args[0]))]
+
+
 def parts_of(host: Any, f: Frame, args: list[Any]) -> Any:
     """`math.modf`."""
     if len(args) != 1 or type(args[0]) is not TracedFloat or args[0].mixed:
@@ -231,6 +242,7 @@ ROWS: dict[Any, Caller] = {
     bool: bool_of,
     max: extreme(max, torch.sym_max),
     min: extreme(min, torch.sym_min),
+    sorted: sorted_of,
     int: int_of,
     math.trunc: int_of,
     operator.index: index_of,

@@ -15,8 +15,8 @@ from typing import Any
 from stator.eval.settling import SERVED
 from stator.frame import Frame
 from stator.runtime.number_calls import ROW_KINDS, ROWS, Caller
-from stator.runtime.numpy_numbers import READ, NumpyNumber, np
-from stator.shapes import stairs
+from stator.runtime.numpy_numbers import READ, HollowNumber, NumpyNumber, np
+from stator.shapes import looking_up, stairs
 from stator.shapes.floats import TracedFloat, calculated, depends_on_data, whole
 from stator.shapes.scalar import TracedInt
 from stator.world.hollow import DECLINED
@@ -69,9 +69,6 @@ class MadeNumber(NumpyNumber):
             register(self.world, made, np.float64 if kind is float else np.int64) if type(made) in SYMBOLS else DECLINED
         )
 
-    def operate(self, f: Frame, function: Any, left: Any, right: Any) -> Any:
-        return combined(self.world, function, left, right)
-
     def truth(self) -> Any:
         return bool(self.traced != 0) if kind_of(self) is int else DECLINED
 
@@ -95,6 +92,14 @@ def combined(world: Any, function: Any, left: Any, right: Any) -> Any:
     return register(world, made, np.float64 if type(made) is TracedFloat else np.int64)
 
 
+def number_in(host: Any, array: Any, place: TracedInt) -> Any:
+    """`array[n]` of a row of numbers that is known: one of a table."""
+    if array.ndim != 1 or array.dtype not in TABLES:
+        return DECLINED
+    found = looking_up.number_at(host.floats, array.tolist(), place)
+    return register(host, found, array.dtype.type) if type(found) in SYMBOLS else DECLINED
+
+
 def has_room(number: Any) -> bool:
     """Whether numpy holds an int of Python."""
     return type(number) is not int or -(2**63) <= number < 2**63
@@ -106,7 +111,7 @@ def as_it_is(part: Any) -> Any:
 
 def kind_of(part: Any) -> Any:
     """int or float, where numpy calculates as Python does; None for all else."""
-    return KINDS.get(part.kind if type(part) is MadeNumber else type(part))
+    return KINDS.get(type(part.inner) if isinstance(part, NumpyNumber) else type(part))
 
 
 def may(function: Any, kinds: set[Any], right: Any) -> bool:
@@ -232,12 +237,13 @@ def extreme_of(function: Any, host: Any, f: Frame, items: Any) -> Any:
 
 
 def serve_made(function: Any) -> Any:
-    """Of a scalar that numpy has made, the function of its number."""
+    """Of a scalar of numpy that varies, the function of its number."""
 
     def serve(f: Frame, hollow: Any, args: list[Any]) -> Any:
-        if len(args) != 1 or type(hollow) is not MadeNumber or kind_of(hollow) is None:
+        if len(args) != 1 or not isinstance(hollow, NumpyNumber) or kind_of(hollow) is None:
             return DECLINED
-        return f.world.call(f, function, [hollow.traced], None)
+        number = hollow.number()  # the first one changes how calls are made
+        return f.world.call(f, function, [number], None)
 
     return serve
 
@@ -245,7 +251,9 @@ def serve_made(function: Any) -> Any:
 if np is not None:
     DTYPES |= {np.int64: int, np.float64: float}
     KINDS |= {np.int64: int, np.float64: float}
-    READ_AS |= {np.int64: READ, np.float64: READ, MadeNumber: MadeNumber.number}
+    READ_AS |= {np.int64: READ, np.float64: READ, MadeNumber: MadeNumber.number, HollowNumber: HollowNumber.number}
+    NumpyNumber.combined = staticmethod(combined)
+    TABLES = frozenset(map(np.dtype, (np.float64, np.float32, np.int64)))
     for _name in (*ROUNDINGS, *FUNCTIONS, "sqrt"):
         SERVED[id(getattr(np, _name))] = serve_made(getattr(np, _name))
     for _name, _function in ROUNDINGS.items():

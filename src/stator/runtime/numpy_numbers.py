@@ -22,6 +22,10 @@ class NumpyNumber(Hollow):
     """A scalar of numpy that is a number where nobody sees the difference."""
 
     methods = frozenset({"item"})
+    combined: Any  # what an operator makes of two numbers, see numpy_made.py
+
+    def operate(self, f: Frame, function: Any, left: Any, right: Any) -> Any:
+        return self.combined(self.world, function, left, right)
 
     def call(self, f: Frame, name: str, args: list[Any]) -> Any:
         return DECLINED if args else self.number()

@@ -15,17 +15,21 @@ from stator import _frames
 from stator.code.decode import units
 from stator.errors import Again
 from stator.frame import Frame
-from stator.guards.path import ATTR, GETATTR, Path
+from stator.guards.path import ATTR, GETATTR, PART, Path
 from stator.runtime.choosing_modules import FEW
 from stator.runtime.libraries import is_foreign
-from stator.runtime.unrolling import COUNTED, here, is_iterated, may_break
+from stator.runtime.numpy_numbers import np
+from stator.runtime.unrolling import COUNTED, directly, here, is_iterated, may_break
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
+from stator.shapes.texts import TracedText
 from stator.tensors.traced import TracedTensor
 
 CHOOSING = (-1, 0, 1)  # ints that choose rather than count: a dimension, a flag
 NONE: Set[Any] = frozenset()
 CONTAINERS = (nn.ModuleList, nn.Sequential, nn.ParameterList)  # whose items a number may choose
+NUMBERS_AND_TEXTS = (int, float, complex, str) if np is None else (int, float, complex, str, np.generic)
+CHOICES = frozenset({TracedInt, TracedText})
 
 
 def constants(host: Any) -> Set[Any]:
@@ -55,9 +59,19 @@ def note_opaque(host: Any, f: Frame, before: Set[Any]) -> None:
     """A node was tried that nobody looks into: if it asked for a size or number that varies, CPython makes the call, or
     the one of the native code that led there."""
     if any(varies(host, lesson) for lesson in constants(host) - before):
-        while not f.direct and f.outer is not None:
-            f = f.outer
-        leave(host, here(f))
+        leave(host, here(directly(f)))
+
+
+def note_native(host: Any, f: Frame, made: Any, before: Set[Any]) -> None:
+    """A function made in C was called: what has as many items as a number is for loops to decide."""
+    if id(made) not in host.counted and not is_made_of_tensors(made):
+        lengths = {lesson for lesson in constants(host) - before if is_length(lesson[0])}
+        note_opaque(host, f, before | lengths)
+
+
+def is_length(path: Path) -> bool:
+    """Whether it is how many items a container from outside has."""
+    return path.accessor is PART and path.key[1] is len
 
 
 def needed(host: Any, given: list[Any], before: Set[Any]) -> bool:
@@ -87,6 +101,8 @@ def note_operation(host: Any, f: Frame, args: tuple[Any, ...], made: Any, before
             host.counted[id(made)] = places | here(f)
     elif type(args[-1]) is TracedInt and is_chosen(args[0], made) and needed(host, [args[-1]], before):
         leave(host, here(f))
+    elif issubclass(type(made), NUMBERS_AND_TEXTS) and type(made) is not bool:
+        note_opaque(host, f, before)
 
 
 def is_chosen(container: Any, made: Any) -> bool:
@@ -103,7 +119,7 @@ def is_chosen(container: Any, made: Any) -> bool:
 def may_choose(args: tuple[Any, ...]) -> bool:
     """Whether a number that varies is an operand, or bounds a slice."""
     kinds = list(map(type, args))
-    return TracedInt in kinds or (kinds[-1] is slice and TracedInt in map(type, bounds(args[-1])))
+    return not CHOICES.isdisjoint(kinds) or (kinds[-1] is slice and TracedInt in map(type, bounds(args[-1])))
 
 
 def bounds(key: Any) -> tuple[Any, ...]:

@@ -292,6 +292,8 @@ class Cache:
         if failed is not None and self.learned.guesses.pretended and self.needs_constants(failed):
             end_frames(failed)
             raise Again(None, ones=True)
+        if failed is not None and capture.unsure is not None and self.raises_anyway(capture, failed):
+            return capture.unsure
         may_break = not breaks_are_errors(self.session.options, capture)
         if type(failed) is OpFailed and capture.told_compiling and may_break:  # it may go another way in eager
             self.learned.whole.add(PLAINLY)
@@ -314,6 +316,13 @@ class Cache:
         end_frames(failed)
         failed.__traceback__ = None
         return self.until_break(capture, failed)  # not in the handler: the program would see the error as its context
+
+    def raises_anyway(self, capture: Capture, failed: StatorError) -> bool:
+        """Whether a call raises the same without symbols, so that they are not to blame."""
+        second, entry, worse = self.retried(failed, capture.call, constants=True)
+        if worse is not None:
+            end_frames(worse)
+        return entry is not None and second.came_out is capture.came_out
 
     def capture_entry(self, capture: Capture) -> Entry:
         return capture.entry()

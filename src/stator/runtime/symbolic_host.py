@@ -73,6 +73,8 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
         row = row_of(function)
         answer = NotImplemented if row is None or kwargs else row(host, f, args)
         if answer is not NotImplemented:
+            if known is not None and type(answer) in (int, float):
+                pinning.note_native(host, f, answer, known)
             return answer
         makes_class = function is type and len(args) > 1
         args = args if moves(function) and not makes_class else [without_text(arg) for arg in args]
@@ -96,6 +98,8 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
     unrolling.note(host, f, function, given, made, before)
     if known is not None and host.recorder.takes(function):
         pinning.note(host, f, [*given, *(kwargs or {}).values()], made, known)
+    elif known is not None and not runs_python(function):
+        pinning.note_native(host, f, made, known)
     return made
 
 
@@ -192,11 +196,14 @@ def keeps(host: Any, function: Any) -> bool:
     """Whether something made in C may be given symbolic ints."""
     kind = type(function)
     if isinstance(function, type):
-        return function in KEEPING_TYPES or function.__module__.startswith("torch")
+        return function in KEEPING_TYPES or is_plain_error(function) or function.__module__.startswith("torch")
     if kind in KEEPING_CALLABLES:
         return True
     if kind is types.MethodWrapperType:
-        return function.__objclass__ in KEEPING_OWNERS or function.__name__ in OVERRIDES
+        owner = function.__objclass__
+        if function.__name__ == "__init__" and is_plain_error(owner):
+            return True
+        return owner in KEEPING_OWNERS or function.__name__ in OVERRIDES
     if kind is types.BuiltinFunctionType:
         owner = function.__self__
         if isinstance(owner, type) and function.__name__ == "__new__":
@@ -234,10 +241,17 @@ def is_polite(function: Any) -> bool:
 def moves(function: Any) -> bool:
     """Whether a function made in C does nothing with a text but move it."""
     if isinstance(function, type):
-        return function in KEEPING_TYPES
+        return function in KEEPING_TYPES or is_plain_error(function)
+    if type(function) is types.MethodWrapperType:
+        return function.__name__ == "__init__" and is_plain_error(function.__objclass__)
     if type(function) is not types.BuiltinFunctionType:
         return False
     return function is print or function is isinstance or home_of(function.__self__, function) in KEEPING_OWNERS
+
+
+def is_plain_error(cls: type) -> bool:
+    """Whether it is an exception of Python's own that does nothing but keep its arguments."""
+    return issubclass(cls, BaseException) and cls.__basicsize__ == BaseException.__basicsize__
 
 
 def reads_texts(cls: type) -> bool:

@@ -142,7 +142,7 @@ class TensorHost(NumberHost):
         self.below: Any = None  # what takes frames below a break of this session
         self.spelling = Spelling()
         self.counts_rounds = False  # whether others may turn out to be such
-        self.tests: dict[Any, tuple[int, int]] = {}  # by place: how often a loop asked whether to go on, since when
+        self.tests: dict[Any, int] = {}  # by place: how often a loop asked whether to go on
         self.ending: Container[Path] = ()  # outside iterators that ended after more or fewer rounds than before
         self.tensor_lists: dict[Path, int] = {}  # how many tensors were made of a list from outside
         self.lengths: dict[Any, unrolling.Places] = {}  # by frame and number: how long such a thing is

@@ -15,6 +15,7 @@ from stator.frame import Frame, throw
 from stator.guards import path as paths
 from stator.native.attribute_rows import READERS, WRITERS
 from stator.native.callers import CALLERS
+from stator.shapes.scalar import TracedInt
 from stator.tensors.array_calls import (
     ATTRIBUTES,
     FACTS,
@@ -120,7 +121,23 @@ def operate(host: Any, f: Frame, function: Any, args: tuple[Any, ...]) -> Any:
             written = (target,)
     if function is operator.setitem and len(args[0].sizes) == 0 and args[1] != () and args[1] is not Ellipsis:
         raise host.refuse("tensor-numpy", "a write to an array without dimensions", function="setitem")
+    if function is operator.getitem and type(args[1]) is TracedInt and is_place(*args):
+        return item_at(host, f, *args)
     return record(host, f, f"operator:{function.__name__.strip('_')}", args, None, written)
+
+
+def is_place(array: TracedArray, number: TracedInt) -> bool:
+    """Whether there is such an item, guarded."""
+    size = array.sizes[0] if array.sizes else 0
+    return not number.symbols.is_unbacked(number) and bool(number < size) and bool(number >= -size)
+
+
+def item_at(host: Any, f: Frame, array: TracedArray, number: TracedInt) -> TracedArray:
+    """`array[n]` with a number that varies: a view, or a scalar, which is a copy."""
+    made = host.record(f, torch.select, (array._tensor, 0, number), None)
+    if len(array.sizes) > 1:
+        return TracedArray(made, np.ndarray)
+    return TracedArray(host.record(f, torch.clone, (made,), None), np.dtype(NUMPY_DTYPES[made._meta.dtype]).type)
 
 
 def use_as_index(host: Any, f: Frame, args: tuple[Any, ...]) -> Any:

@@ -89,11 +89,10 @@ def check(host: Any, f: Frame) -> None:
         raise refusal(host, f, f"{host.backwards - gradients} calls of backward")
     elif size > MOST_OPERATIONS and size > operations:
         raise refusal(host, f, f"{size - operations} operations")
-    if rounds and size > operations:
-        if rounds >= LEAST_ROUNDS and iterator in host.counted:
-            go_round(host, f, host.counted[iterator])
-        elif ends_sooner_or_later(host, iterator) and not host.loops.is_large(f):
-            go_round(host, f, frozenset())
+    if rounds >= LEAST_ROUNDS and iterator in host.counted:
+        go_round(host, f, host.counted[iterator])
+    elif rounds and size > operations and ends_sooner_or_later(host, iterator) and not host.loops.is_large(f):
+        go_round(host, f, frozenset())
     host.unrolled[place] = iterator, gradients, operations, rounds + 1
 
 
@@ -266,12 +265,12 @@ def note_operation(host: Any, f: Frame, made: Any, before: Any) -> None:
             check_guesses(host, before)
             host.counted[id(made)] = places
     elif type(made) is bool and f.direct and stamp(host) != before and goes_back(f):
-        place, size = (f.path, f.lasti), host.recorder.graph._len
-        rounds, operations = host.tests.get(place, (0, size))
-        if rounds >= LEAST_ROUNDS and size > operations:
+        place = f.path, f.lasti
+        rounds = host.tests.get(place, 0)
+        if rounds >= LEAST_ROUNDS:
             check_guesses(host, before)
             go_round(host, f, here(f))
-        host.tests[place] = rounds + 1, operations
+        host.tests[place] = rounds + 1
 
 
 def truth(host: Any, f: Frame, number: TracedInt) -> bool:
@@ -292,6 +291,13 @@ def goes_back(f: Frame) -> bool:
     """Whether the instruction is the condition of another round of a `while`."""
     rows = units(f.code)
     return any(rows[unit][0].startswith("POP_JUMP_BACKWARD") for unit in (f.lasti, rows[f.lasti][2]))
+
+
+def directly(f: Frame) -> Frame:
+    """The innermost frame in which there can be a break."""
+    while not f.direct and f.outer is not None:
+        f = f.outer
+    return f
 
 
 def here(f: Frame) -> Places:

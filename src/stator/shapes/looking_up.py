@@ -8,10 +8,10 @@ from typing import Any
 from stator._entry import RELATION_OPS
 from stator.guards.relation import WHOLE, Operand, Relation
 from stator.shapes.float_conditions import NoCondition, int_operand
-from stator.shapes.floats import Floats, TracedFloat
+from stator.shapes.floats import Floats, TracedFloat, calculated, depends_on_data
 from stator.shapes.roundings import MOST_NESTED, nested
 from stator.shapes.scalar import TracedInt
-from stator.shapes.tables import LONGEST, Table
+from stator.shapes.tables import LONGEST, Table, picked
 
 LARGEST = 1 << 62  # ints beyond stay constants
 
@@ -22,6 +22,8 @@ def number_at(floats: Floats, container: Any, key: TracedInt) -> Any:
     rows = ROWS[type(container)]
     values = container.values() if type(container) is dict else container
     kinds = set(map(type, values))
+    if place is not None and TracedFloat in kinds and type(container) is not dict:
+        return _picked(floats, container, key)
     if place is None or not floats.has_ints or len(kinds) != 1 or not kinds <= MAKERS.keys():
         return NotImplemented
     try:
@@ -36,6 +38,14 @@ def number_at(floats: Floats, container: Any, key: TracedInt) -> Any:
     if found is None:
         return NotImplemented
     return maker(floats, TracedFloat(floats, value, Table(found), (key,)), operand)
+
+
+def _picked(floats: Floats, container: Sequence[Any], key: TracedInt) -> Any:
+    """One of several floats that vary themselves."""
+    if not {float, TracedFloat}.issuperset(map(type, container)) or any(map(depends_on_data, container)):
+        return NotImplemented
+    inside = floats.has_ints and len(container) <= LONGEST and bool(key < len(container))
+    return calculated(picked, key, *container) if inside and bool(key >= -len(container)) else NotImplemented
 
 
 def _of_sequence(

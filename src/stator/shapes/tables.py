@@ -1,4 +1,4 @@
-"""Numbers that an int chooses: what a list, tuple or dict of constants has at a key that changes."""
+"""Numbers that an int chooses: what a list, tuple or dict has at a key that changes; and places of sorted ones."""
 
 from __future__ import annotations
 
@@ -41,3 +41,20 @@ class Table:
 
 def _is_part(value: Any) -> bool:
     return math.isfinite(value) and (value != 0 or math.copysign(1.0, value) > 0)
+
+
+class Rank:
+    """A function of floats: the one at this place once they are sorted."""
+
+    __name__ = "rank"
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+    def __call__(self, *numbers: float) -> float:
+        return sorted(numbers)[self.place]
+
+
+def picked(place: int, *numbers: float) -> float:
+    """The one of some floats that an int chooses."""
+    return numbers[place]

@@ -21,13 +21,14 @@ from torch._subclasses.fake_tensor import (
 
 from stator.errors import Unsupported
 from stator.interruptions import is_interruption
+from stator.shapes.assumptions import is_long
 from stator.shapes.scalar import wrapped
 from stator.tensors import bindings
 from stator.tensors.arbitrary import laid_out
 from stator.tensors.fakes import WatchingMode, looking, make_fake, own_mode, storage_of
 from stator.tensors.hidden import hidden_writes
 from stator.tensors.lowering import substitute
-from stator.tensors.meta import Meta, meta_of
+from stator.tensors.meta import Meta, SymbolicMeta, meta_of
 from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
 from stator.tensors.signals import DataDependent, NotLeaf, OpFailed, UnsupportedOp, describe
 from stator.tensors.symbolic_forms import FORMS
@@ -45,14 +46,34 @@ def propagate(
 ) -> Plan:
     """Runs `func` on fake tensors in the current torch state and describes what happened."""
     mode = own_mode() if mode is None else mode
+    if any(begins_far(traced._meta) for traced in tensors):  # sympy would take its time
+        plan = _propagated(func, args, kwargs, tensors, mode, True)
+        if plan.single is not None or plan.bindings:  # no view
+            return plan
+    return _propagated(func, args, kwargs, tensors, mode, func in FORMS and mode.shape_env is not None)
+
+
+def begins_far(meta: Meta) -> bool:
+    """Whether a tensor begins in its memory behind many parts whose sizes only data tells."""
+    return type(meta) is SymbolicMeta and is_long(meta.key[2])
+
+
+def _propagated(
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    tensors: list[TracedTensor],
+    mode: WatchingMode,
+    anywhere: bool,  # where arguments lie in memory is all the same, as what comes out is new
+) -> Plan:
     inference = torch.is_inference_mode_enabled()
     with torch._C.DisableTorchFunction(), _normal_tensors(inference):
         fakes: dict[int, FakeTensor] = {}
         run = func if mode.shape_env is None else FORMS.get(func, func)
         with laid_out(make_fake, mode.shape_env):
             for traced in tensors:
-                if id(traced) not in fakes:  # forms give new tensors: where arguments lie in memory is all the same
-                    fakes[id(traced)] = make_fake(mode, traced._meta if run is func else traced._meta.at_start())
+                if id(traced) not in fakes:
+                    fakes[id(traced)] = make_fake(mode, traced._meta.at_start() if anywhere else traced._meta)
         ordered = [fakes[id(traced)] for traced in tensors]
         before = [meta_of(fake) for fake in ordered]
         places = [(storage_of(fake), fake._version) for fake in ordered]

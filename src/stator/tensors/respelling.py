@@ -79,6 +79,39 @@ def _diagonal(input: Any, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
     return input.narrow(along, start, input.shape[along] - start).diagonal(0, dim1, dim2)
 
 
+def _are_in_order(*tensors: Any) -> bool:
+    """Whether these are tensors of symbolic sizes that lie in order, none of them empty."""
+    if any(type(x) is not TracedTensor or not is_row_major(x._meta) for x in tensors):
+        return False
+    sizes = [size for x in tensors for size in x.shape]
+    return TracedInt in map(type, sizes) and all(bool(size > 0) for size in sizes)
+
+
+def _kron(input: Any, other: Any) -> Any:
+    """All products: each size of one next to that of the other."""
+    if not _are_in_order(input, other):
+        return None
+    rank = max(len(input.shape), len(other.shape), 1)
+    left, right = ([*[1] * (rank - len(x.shape)), *x.shape] for x in (input, other))
+    first = input.reshape([part for size in left for part in (size, 1)])
+    second = other.reshape([part for size in right for part in (1, size)])
+    return (first * second).reshape([a * b for a, b in zip(left, right, strict=True)])
+
+
+def _vander(x: Any, N: Any = None, increasing: bool = False) -> Any:  # torch calls it so
+    """Products of one, two and more of the same number, behind a column of ones."""
+    if len(x.shape) != 1 or not x.dtype.is_floating_point or not is_row_major(x._meta):
+        return None
+    rows, columns = x.shape[0], x.shape[0] if N is None else N
+    if TracedInt not in (type(rows), type(columns)) or type(columns) not in (int, TracedInt) or not rows > 0:
+        return None
+    if not columns > 1:
+        return None
+    powers = x.unsqueeze(1).expand(rows, columns - 1).cumprod(1)
+    made = torch.cat([torch.ones_like(powers[:, :1]), powers], 1)
+    return made if increasing else made.flip(1)
+
+
 # ---- images of other sizes ----------------------------------------------------------------------------------------
 
 
@@ -144,4 +177,7 @@ CALLS: dict[Any, Callable[..., Any]] = {
     torch.diagonal: _diagonal,
     F.interpolate: _interpolated,
     torch.Tensor.diagonal: _diagonal,
+    torch.kron: _kron,
+    torch.Tensor.kron: _kron,
+    torch.vander: _vander,
 }

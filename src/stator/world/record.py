@@ -48,6 +48,7 @@ class Namespace:
         "by_attribute",
         "fixed",
         "full",
+        "lost",
         "owner",
         "path",
         "real",
@@ -70,6 +71,7 @@ class Namespace:
         self.removed: Names = set()  # names deleted at some time: set again, they come last
         self.full = False
         self.fixed: frozenset[str] = frozenset()  # names that the effects so far depend on
+        self.lost: frozenset[str] = frozenset()  # names that calls of the entry function change
         if not TEXTS.issuperset(map(type, real)) and not all(map(is_comparable, real)):
             kind = type(owner).__name__
             raise world.refuse("outside-type", f"attributes of a {kind} among keys with an `__eq__`", type=kind)
@@ -83,6 +85,8 @@ class Namespace:
     def _read(self, name: Any) -> Any:
         real = self.real.get(name, UNBOUND)
         world = self.world
+        if name in self.lost:
+            raise world.refuse("native-effect", f"{name!r} is another one behind a call", function=name)
         if real is UNBOUND:
             self.guard_absent(name)
             self.absent.add(name)
@@ -93,6 +97,14 @@ class Namespace:
 
     def guard_absent(self, name: Any) -> None:
         self.world.guards.add(self.path, NO_ATTR if self.by_attribute else NO_KEY, name, self.world.origin())
+
+    def lose(self, name: str) -> None:
+        """A call that the entry function makes reads and changes this attribute: as it was before the call began."""
+        if self.full or name in self.touched:
+            raise self.world.refuse("native-effect", f"{name!r} has changed before a call that needs it", function=name)
+        self.values.pop(name, None)
+        self.lost |= {name}
+        self.fixed |= {name}
 
     def look_again(self) -> None:
         """Names that were not there have come, from a module that was loaded: that is no effect of the program.
