@@ -47,6 +47,25 @@ def test_batches_of_one(lengths):
     check(model, vary=[(torch.randn(n, 3, 6, 6),) for n in lengths], expect_recompiles=1, expect_graphs=2)
 
 
+class PooledHead(torch.nn.Module):
+    """The strides of the pooled image's height and width are arbitrary, and gone in what is flattened."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(4)
+
+    def forward(self, x):
+        pooled = F.adaptive_avg_pool2d(x, 1).permute(0, 2, 3, 1)
+        return self.norm(pooled).permute(0, 3, 1, 2).flatten(1), self.norm(pooled).mT.reshape(-1, 2, 2)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("lengths", ORDERS)
+def test_pooled_batches_of_one(lengths, backend):
+    calls = [(torch.randn(n, 4, 6, 6),) for n in lengths]
+    check(PooledHead(), vary=calls, expect_recompiles=1, expect_graphs=2, backend=backend)
+
+
 @pytest.mark.parametrize("program", [elementwise, reduced])
 def test_traced(program):
     calls = [(torch.randn(2, n, 8), torch.randn(2, n, 8)) for n in SECOND]
