@@ -71,6 +71,17 @@ def test_pooled_batches_of_one(lengths, backend):
     check(PooledHead(), vary=calls, expect_recompiles=1, expect_graphs=2, backend=backend)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("lengths", ORDERS)
+def test_shuffled_batches_of_one(lengths, backend):
+    def program(x):
+        parts = F.pixel_unshuffle(x, 2)
+        return parts.unflatten(1, (-1, 2)).mean(2), F.pixel_shuffle(parts * 2, 4) + 1
+
+    calls = [(torch.randn(n, 4, 8 + 4 * i, 12),) for i, n in enumerate(lengths)]
+    check(program, vary=calls, expect_recompiles=1, expect_graphs=2, backend=backend)
+
+
 @pytest.mark.parametrize("program", [elementwise, repeated, reduced])
 def test_traced(program):
     calls = [(torch.randn(2, n, 8), torch.randn(2, n, 8)) for n in SECOND]
