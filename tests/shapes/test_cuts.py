@@ -54,6 +54,13 @@ def windows(x):
     return y.view(len(x), -1)
 
 
+def windows_in_any_case(x):
+    """A slice that may be all there is: its copy is another tensor then, or none."""
+    _, height, width, _ = x.shape
+    y = F.pad(x * 2, (0, 0, 0, -width % 4, 0, -height % 4))
+    return y[:, :height, :width, :].contiguous().view(len(x), -1) + 1
+
+
 def images(sizes):
     return [(torch.randn(2 + i, height, width, 3),) for i, (height, width) in enumerate(sizes)]
 
@@ -70,10 +77,32 @@ def test_one_compilation_with_and_without_padding(program, lengths):
     assert report.gained("frames_captured") == 2
 
 
+@pytest.mark.parametrize("program", [windows, windows_in_any_case])
 @pytest.mark.parametrize("sizes", [SIZES, LATE])
-def test_several_conditions(sizes):
-    report = check(windows, vary=images(sizes), expect_recompiles=1, expect_graphs=None)
+def test_several_conditions(program, sizes):
+    report = check(program, vary=images(sizes), expect_recompiles=1, expect_graphs=None)
     assert report.gained("frames_captured") == 2
+
+
+def written_copy(x):
+    height = x.shape[1]
+    y = F.pad(x * 2, (0, 0, 0, 0, 0, -height % 4))
+    copy = y[:, :height].contiguous()
+    copy.add_(1)
+    return copy, y
+
+
+def both_known(x):
+    y = F.pad(x * 2, (0, 0, 0, 0, 0, -x.shape[1] % 4))
+    cut = y[:, : x.shape[1]]
+    copy = cut.contiguous()
+    return copy, cut, copy is cut
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", [written_copy, both_known, windows_in_any_case])
+def test_a_copy_that_may_be_none(program, backend):
+    check(program, vary=images(SIZES), expect_recompiles=None, expect_graphs=None, backend=backend)
 
 
 def test_gradients():

@@ -28,13 +28,18 @@ def joined(x, y):
     return torch.cat([x, y], 1), torch.stack([x, y]), x.flatten(1) + 1, x.sum(1), (x[:, -1:] + y).max(1).values
 
 
+def repeated(x, y):
+    frames, heads = x.repeat_interleave(y.shape[1], 0), x.repeat_interleave(3, dim=1)
+    return frames * 2, heads + 1, torch.repeat_interleave(y, x.shape[1]), y.repeat_interleave(2, -1)
+
+
 def reduced(x, y):
     rows = torch.arange(x.shape[1])[:, None] * x[0]
     return rows.cumsum(0), torch.einsum("bid,bjd->bij", x, y), torch.cdist(x[0], y[0]), x.sort(1).values
 
 
 @pytest.mark.parametrize("lengths", ORDERS)
-@pytest.mark.parametrize("program", [elementwise, attention, joined, reduced])
+@pytest.mark.parametrize("program", [elementwise, attention, joined, repeated, reduced])
 def test_one_compilation_for_one_and_more(program, lengths):
     calls = [(torch.randn(2, n, 8), torch.randn(2, n, 8)) for n in lengths]
     report = check(program, vary=calls, expect_recompiles=1, expect_graphs=2, tolerance=1e-6)
@@ -47,7 +52,37 @@ def test_batches_of_one(lengths):
     check(model, vary=[(torch.randn(n, 3, 6, 6),) for n in lengths], expect_recompiles=1, expect_graphs=2)
 
 
-@pytest.mark.parametrize("program", [elementwise, reduced])
+class PooledHead(torch.nn.Module):
+    """The strides of the pooled image's height and width are arbitrary, and gone in what is flattened."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(4)
+
+    def forward(self, x):
+        pooled = F.adaptive_avg_pool2d(x, 1).permute(0, 2, 3, 1)
+        return self.norm(pooled).permute(0, 3, 1, 2).flatten(1), self.norm(pooled).mT.reshape(-1, 2, 2)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("lengths", ORDERS)
+def test_pooled_batches_of_one(lengths, backend):
+    calls = [(torch.randn(n, 4, 6, 6),) for n in lengths]
+    check(PooledHead(), vary=calls, expect_recompiles=1, expect_graphs=2, backend=backend)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("lengths", ORDERS)
+def test_shuffled_batches_of_one(lengths, backend):
+    def program(x):
+        parts = F.pixel_unshuffle(x, 2)
+        return parts.unflatten(1, (-1, 2)).mean(2), F.pixel_shuffle(parts * 2, 4) + 1
+
+    calls = [(torch.randn(n, 4, 8 + 4 * i, 12),) for i, n in enumerate(lengths)]
+    check(program, vary=calls, expect_recompiles=1, expect_graphs=2, backend=backend)
+
+
+@pytest.mark.parametrize("program", [elementwise, repeated, reduced])
 def test_traced(program):
     calls = [(torch.randn(2, n, 8), torch.randn(2, n, 8)) for n in SECOND]
     check(program, vary=calls, expect_recompiles=None, expect_graphs=None, tolerance=1e-6, backend="aot_eager")

@@ -233,6 +233,18 @@ def interpolate(rng):
     return F.interpolate, (made,), kwargs
 
 
+def pixel_shuffle(func):
+    def make(rng):
+        batch = tuple(rng.choice((1, 2)) for _ in range(rng.randint(0, 2)))
+        sizes = (*batch, rng.choice((1, 4, 8, 9)), rng.choice((1, 2, 4, 6)), rng.choice((1, 2, 4, 6)))
+        made = torch.ones(sizes, dtype=some(rng, torch.float32, torch.int64))
+        if flag(rng) and len(sizes) == 4:
+            made = made.contiguous(memory_format=torch.channels_last)
+        return func, (made, some(rng, 1, 2, 3)), {}
+
+    return make
+
+
 def roll(rng):
     size = sizes(rng, 1)
     ways = [(1,), (2, 0), (-1, -1), ((1, 2), (0, -1)), ((1,), None), ((1, 2), 0)]
@@ -452,6 +464,8 @@ CASES = {
     "group_norm of images": images(group_norm),
     "cat of images": joined_images,
     "interpolate": interpolate,
+    "pixel_shuffle": pixel_shuffle(torch.pixel_shuffle),
+    "pixel_unshuffle": pixel_shuffle(torch.pixel_unshuffle),
     "roll": roll,
     "batch_norm": batch_norm,
     "layer_norm": layer_norm,

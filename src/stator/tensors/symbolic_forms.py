@@ -181,6 +181,18 @@ def _block_diag(*tensors: Any) -> Any:
     return tensors[0].new_empty((rows, columns)) + link.to(tensors[0].dtype)
 
 
+def _repeat_interleave(input: Any, repeats: Any = None, dim: Any = None, *, output_size: Any = None) -> Any:
+    """Elements that are repeated as often as a number says: as many times as many."""
+    plain = isinstance(repeats, (int, torch.SymInt)) and (dim is None or -input.dim() <= dim < input.dim())
+    if not plain or repeats < 0:
+        given = () if repeats is None else (repeats, dim)
+        return torch.repeat_interleave(input, *given, output_size=output_size)
+    sizes = [input.numel()] if dim is None else list(input.shape)
+    sizes[dim or 0] = sizes[dim or 0] * repeats
+    made = input.new_empty(sizes)
+    return made + input.sum() if input.requires_grad else made
+
+
 FORMS: dict[Any, Callable[..., Any]] = {
     torch.gru: _recurrent(torch.gru, 3),
     torch.rnn_tanh: _recurrent(torch.rnn_tanh, 1),
@@ -194,6 +206,8 @@ FORMS: dict[Any, Callable[..., Any]] = {
     F.group_norm: _group_norm,
     F.affine_grid: _affine_grid,
     torch.block_diag: _block_diag,
+    torch.repeat_interleave: _repeat_interleave,
+    torch.Tensor.repeat_interleave: _repeat_interleave,
     torch.take_along_dim: _take_along_dim,
     torch.Tensor.take_along_dim: _take_along_dim,
     **{

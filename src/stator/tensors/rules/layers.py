@@ -20,6 +20,8 @@ from stator.tensors.rules.layout import (
     is_dense,
     is_one,
     is_row_major,
+    is_several,
+    is_surely_row_major,
     suggests_channels_last,
 )
 from stator.tensors.rules.table import FLOATS, INTEGERS, Fresh, Rule, need, register
@@ -203,6 +205,27 @@ def _scaled(size: int, factor: float) -> int:
     return size // int(parts)
 
 
+def _pixel_shuffle(input: Meta, upscale_factor: int) -> Fresh:
+    *batch, channels, height, width = _pixels(input, upscale_factor)
+    area = upscale_factor * upscale_factor
+    need(channels % area == 0 and (is_several(height) or is_several(width)))
+    return Fresh((*batch, channels // area, height * upscale_factor, width * upscale_factor), input.dtype)
+
+
+def _pixel_unshuffle(input: Meta, downscale_factor: int) -> Fresh:
+    *batch, channels, height, width = _pixels(input, downscale_factor)
+    need(height % downscale_factor == 0 and width % downscale_factor == 0)
+    height, width = height // downscale_factor, width // downscale_factor
+    need(is_several(height) or is_several(width))
+    return Fresh((*batch, channels * downscale_factor * downscale_factor, height, width), input.dtype)
+
+
+def _pixels(input: Meta, factor: int) -> tuple[int, ...]:
+    """Sizes of images whose pixels change places; where none does, torch's formula gives a view, its code a copy."""
+    need(type(factor) is int and factor > 1 and len(input.size) >= 3 and is_surely_row_major(input))
+    return input.size
+
+
 _RANKS: dict[str, tuple[int, ...]] = {
     "nearest": (3, 4, 5),
     "nearest-exact": (3, 4, 5),
@@ -382,6 +405,8 @@ register(_adaptive_max_pool(2), [F.adaptive_max_pool2d])
 register(_unfold, [F.unfold])
 register(_cdist, [torch.cdist])
 register(_interpolate, [F.interpolate])
+register(_pixel_shuffle, [torch.pixel_shuffle])
+register(_pixel_unshuffle, [torch.pixel_unshuffle])
 register(_batch_norm, [F.batch_norm])
 register(_layer_norm, [F.layer_norm])
 register(_group_norm, [F.group_norm])

@@ -18,6 +18,7 @@ from stator.guards.relation import INT
 from stator.shapes.arithmetic import number_of
 from stator.shapes.scalar import TracedInt
 from stator.tensors.rules.layout import is_several, overlooking, row_major, surely
+from stator.tensors.rules.meeting import meet
 from stator.tensors.rules.table import Decline, need
 
 Number = Any  # int or TracedInt
@@ -305,6 +306,7 @@ def completed(base: Shape, sizes: Sequence[Any]) -> tuple[Number, ...]:
         need(math.prod(sizes) == total)
         return tuple(sizes)
     rest = math.prod(size for i, size in enumerate(sizes) if i not in open_)
+    meet(total, rest)
     need(rest > 0 and total % rest == 0)
     made = total // rest
     if type(made) is TracedInt and surely(operator.gt, total, 0):

@@ -5,6 +5,7 @@ With symbolic numbers they are computed in `symbolic_views`, and compared with w
 
 from __future__ import annotations
 
+import operator
 from collections.abc import ValuesView
 from typing import Any
 
@@ -16,9 +17,11 @@ from stator.tensors.rules.layout import (
     has_one,
     is_contiguous,
     is_row_major,
+    is_several,
     is_surely_row_major,
     overlooking,
     row_major,
+    surely,
 )
 from stator.tensors.rules.symbolic_views import VIEWS, Copied, Shape, is_from_data
 from stator.tensors.rules.table import SAME, Fresh, Rule, View, hint, is_meta, need, register
@@ -131,17 +134,34 @@ def _regrouping(func: Any) -> Rule:
 
     def rule(meta: Meta, *args: Any, **kwargs: Any) -> Any:
         made = run(meta, *args, **kwargs)
-        if type(made) is not Fresh:  # FakeTensor and eager do not agree about strides of ones in views
-            need(is_surely_row_major(meta) or not has_one(meta.size) or is_row_major(meta))
+        if type(made) is View and not is_surely_row_major(meta):  # FakeTensor and eager disagree about strides of ones
+            need(not has_one(meta.size) or not has_one(made.size) or is_row_major(meta))
         return made
 
     return rule
 
 
 def _contiguous(meta: Meta) -> Any:
+    if _may_be_in_order(meta):
+        return Fresh(tuple(meta.size), meta.dtype, near=True, itself=True)
     with overlooking(meta.size) as ones:
         same = is_contiguous(meta)
     return SAME if same else Fresh(tuple(meta.size), meta.dtype, near=bool(ones), itself=bool(ones))
+
+
+def _may_be_in_order(meta: Meta) -> bool:
+    """Whether elements lie in order for some sizes only, as those of a slice that may be all of a tensor."""
+    symbols = next((number.symbols for number in (*meta.size, *meta.stride) if type(number) is TracedInt), None)
+    if symbols is None or symbols.asks or _depends_on_data(meta):
+        return False
+    step, certain = 1, True
+    for length, stride in zip(reversed(meta.size), reversed(meta.stride), strict=True):
+        if type(length) is not int or length != 1:
+            if surely(operator.ne, stride, step) and is_several(length):
+                return False
+            certain &= surely(operator.eq, stride, step)
+        step = step * length
+    return not certain
 
 
 _T = torch.Tensor
