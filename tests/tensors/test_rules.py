@@ -400,6 +400,8 @@ def cast(rng):
         ((dtype, False, True), {}),
     ]
     positional, named = rng.choice(ways)
+    if rng.random() < 0.5:
+        named["memory_format"] = some(rng, torch.contiguous_format, torch.preserve_format, torch.channels_last)
     return T.to, (tensor(rng, sizes(rng)), *positional), named
 
 
