@@ -315,7 +315,7 @@ def completed(base: Shape, sizes: Sequence[Any]) -> tuple[Number, ...]:
 def regrouped(base: Shape, sizes: tuple[Number, ...]) -> tuple[Number, ...] | None:
     """Strides with which the same memory has other sizes; None if it has not."""
     try:
-        return aligned(base, sizes) or _by_runs(base, sizes)
+        return aligned(base, sizes) or aligned(base, sizes, is_several) or _by_runs(base, sizes)
     except Apart:
         return None
 
@@ -324,16 +324,21 @@ class Apart(Exception):
     """One of the new dimensions goes over two old ones that do not follow each other in memory, whatever the sizes."""
 
 
-def aligned(base: Shape, sizes: tuple[Number, ...]) -> tuple[Number, ...] | None:
+def aligned(
+    base: Shape,
+    sizes: tuple[Number, ...],
+    several: Callable[[Number], bool] = lambda size: surely(operator.ne, size, 1),
+) -> tuple[Number, ...] | None:
     """These strides where nothing needs to be asked for them; also a size that may be one is taken as it is, where its
-    stride is the same if it is. Old and new dimensions are matched in groups of as many elements, from the last."""
+    stride is the same if it is, or is that of `several`. Old and new dimensions are matched in groups of as many
+    elements, from the last."""
     strides: list[Number] = []
     left = list(sizes)
     dims = [dim for dim in zip(base.size, base.stride, strict=True) if not is_one(dim[0])]
     end: Number | None = None  # the stride with which the next dimension would go on
     while dims:
         count, step = dims.pop()
-        if end is not None and not surely(operator.eq, step, end) and not surely(operator.ne, count, 1):
+        if end is not None and not surely(operator.eq, step, end) and not several(count):
             return None
         covered: Number = 1
         while not surely(operator.eq, covered, count):
@@ -353,7 +358,7 @@ def aligned(base: Shape, sizes: tuple[Number, ...]) -> tuple[Number, ...] | None
             strides.append(end)
             left.pop()
         goes_on = dims and surely(operator.eq, dims[-1][1], end)
-        if left and not goes_on and not surely(operator.ne, left[-1], 1):
+        if left and not goes_on and not several(left[-1]):
             return None
     return None if left or not strides else tuple(reversed(strides))
 

@@ -131,11 +131,25 @@ def _regrouping(func: Any) -> Rule:
 
     def rule(meta: Meta, *args: Any, **kwargs: Any) -> Any:
         made = run(meta, *args, **kwargs)
-        if type(made) is not Fresh:  # FakeTensor and eager do not agree about strides of ones in views
+        if (
+            type(made) is not Fresh and type(meta) is Meta
+        ):  # FakeTensor and eager disagree about strides of ones in views
             need(is_surely_row_major(meta) or not has_one(meta.size) or is_row_major(meta))
         return made
 
     return rule
+
+
+def _as(rule: Rule) -> Rule:
+    """The same with the size of another tensor."""
+
+    def like(meta: Meta, other: Any) -> Any:
+        need(is_meta(other))
+        made = rule(meta, tuple(other.size))
+        need(type(made) is not Fresh or meta.requires_grad or not other.requires_grad)  # a copy of the first one
+        return made
+
+    return like
 
 
 def _contiguous(meta: Meta) -> Any:
@@ -152,4 +166,7 @@ for _name in _FUNCTIONS.split():
     register(on_meta(getattr(torch, _name)), [getattr(torch, _name)])
 for _function in (_T.view, _T.reshape, _T.flatten, _T.unflatten, torch.reshape, torch.flatten, torch.unflatten):
     register(_regrouping(_function), [_function])
+register(_as(_regrouping(_T.view)), [_T.view_as])
+register(_as(_regrouping(_T.reshape)), [_T.reshape_as])
+register(_as(on_meta(_T.expand)), [_T.expand_as])
 register(_contiguous, [_T.contiguous])
