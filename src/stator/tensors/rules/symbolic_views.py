@@ -191,7 +191,10 @@ def sliced(base: Shape, at: int, part: slice) -> Shape:
     need(all(value is None or type(value) in INTS for value in (part.start, part.stop)))
     stop: Number = whole if part.stop is None else within(part.stop, whole)
     inside = stop is part.stop and is_before(part.start, stop)
-    start: Number = 0 if part.start is None else within(part.start, whole, inside)
+    if part.stop is None and is_window(part.start, whole):
+        start: Number = whole - whole.symbols.compute(torch.sym_min, -part.start, whole)
+    else:
+        start = 0 if part.start is None else within(part.start, whole, inside)
     need(start <= stop)
     length = stop - start if step == 1 else (stop - start + (step - 1)) // step
     return cut(base, at, start, length, step)
@@ -233,6 +236,15 @@ def is_chosen(bound: Number, whole: Number) -> bool:
     if any(source is None or source.kind != INT for source in sources):
         return False
     return symbols.settled(operator.le, size, whole) is None
+
+
+def is_window(start: Any, whole: Number) -> bool:
+    """Whether `x[-8:]` is all of some and a part of others: the constant is of the order of a size that varies."""
+    if type(start) is not int or start >= -1 or type(whole) is not TracedInt or is_from_data(whole):
+        return False
+    known = whole.symbols.unknowns.hint(whole.number)
+    near = known is not None and -NEAR * start >= known and -start <= NEAR * known
+    return near and whole.symbols.settled(operator.le, -start, whole) is None
 
 
 def is_near(bound: TracedInt, whole: int) -> bool:
