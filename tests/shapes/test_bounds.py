@@ -62,3 +62,31 @@ def test_bounds_beyond_the_end_stay_compiled() -> None:
             assert torch.equal(compiled(*args), up_to(*args))
     assert not seen
     assert [len(runs) for runs in graphs] == [2, 3]  # CPython ran one call
+
+
+def last_ones(x):
+    twice = torch.cat([x, x * 2], 1)
+    return x[:, -6:], twice[:, -6:, 0] + 1, twice[:, -9:].mean(1)
+
+
+def last_ones_used(x):
+    last = x[:, -6:]
+    return last @ last.transpose(1, 2), (x[:, -4:] + x[:, -4:]).flatten(1)
+
+
+LAST = [(torch.randn(rows, n, 8),) for rows, n in ((2, 8), (3, 8), (5, 11), (1, 9), (4, 16), (2, 3), (3, 4), (1, 6))]
+
+
+@pytest.mark.parametrize("program", [last_ones, last_ones_used])
+def test_windows_that_are_longer_than_some(program):
+    """`x[:, -6:]` is all of a shorter tensor, as in a cache for sliding windows."""
+    check(program, vary=LAST, expect_recompiles=1, expect_graphs=2, tolerance=1e-6)
+    check(program, vary=LAST, expect_recompiles=None, expect_graphs=None, tolerance=1e-6, backend="aot_eager")
+
+
+def test_single_elements_at_the_end_are_no_windows():
+    def program(x, weight):
+        return x[:, -1:] + 1, x[:, -2:] @ weight
+
+    check(program, vary=[(torch.randn(3, 5, n), torch.ones(n, 2)) for n in (16, 16)], expect_graphs=1)
+    check(program, vary=[(torch.randn(3, n, 4), torch.ones(4, 2)) for n in (16, 12, 20)], expect_recompiles=1)

@@ -46,6 +46,50 @@ def test_one_compilation_for_one_and_more(program, lengths):
     assert report.gained("frames_captured") == 2
 
 
+def one_head(x):
+    rows, length = x.shape[:2]
+    return x.view(rows, length, 1, 8).transpose(1, 2).reshape(rows, 1, length, 8) * 2
+
+
+def repeated(x):
+    rows = len(x)
+    return x[:1, :1].expand(rows, 1, 8).reshape(rows, 1, 2, 4) + x.mean()
+
+
+def cut_off(x):
+    rows, length = x.shape[:2]
+    y = (F.pad(x, (0, 0, 0, -length % 4)) * 2)[:, :length]
+    return y.view(rows, length, 2, 4).reshape(rows, length, -1) + 1
+
+
+def first_of_chunks(x):
+    chunks = F.pad(x, (0, 0, 0, -x.shape[1] % 4)).reshape(len(x), -1, 4, 8)
+    return torch.cat([torch.zeros_like(chunks[:, :1]), chunks.exp()], 1).cumsum(1)
+
+
+def like_another(x):
+    rows, length = x.shape[:2]
+    other = x.view(rows, length, 2, 4).transpose(1, 2).contiguous().transpose(1, 2)
+    return x.view_as(other) + other, other.reshape_as(x), x[:, :1].expand_as(x) + 1
+
+
+BATCHES = ((2, 8), (3, 8), (5, 11), (1, 9), (4, 16), (2, 3), (1, 7))
+PROGRAMS = [one_head, repeated, cut_off, first_of_chunks, like_another]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_strides_next_to_ones(program):
+    """Views and copies whose dimensions of one may have any stride: batches of one need no compilation of their own."""
+    calls = [(torch.randn(rows, n, 8),) for rows, n in BATCHES]
+    check(program, vary=calls, expect_recompiles=1, expect_graphs=2, tolerance=1e-6)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_strides_next_to_ones_traced(program):
+    calls = [(torch.randn(rows, n, 8),) for rows, n in BATCHES]
+    check(program, vary=calls, expect_recompiles=None, expect_graphs=None, tolerance=1e-6, backend="aot_eager")
+
+
 @pytest.mark.parametrize("lengths", ORDERS)
 def test_batches_of_one(lengths):
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(64, 5))

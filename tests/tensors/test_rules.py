@@ -385,6 +385,17 @@ def spread(rng):
     return T.expand, (tensor(rng, size), *([wanted] if flag(rng) else [2, *wanted])), {}
 
 
+def like(function):
+    """A call with a tensor of another size that the first one may have."""
+
+    def call(rng):
+        size = sizes(rng, 1)
+        other = (2, *size) if function is T.expand_as and flag(rng) else rng.sample(size, len(size))
+        return function, (tensor(rng, size), tensor(rng, other)), {}
+
+    return call
+
+
 def factory(function):
     def call(rng):
         kwargs = {}
@@ -412,6 +423,8 @@ def cast(rng):
         ((dtype, False, True), {}),
     ]
     positional, named = rng.choice(ways)
+    if rng.random() < 0.5:
+        named["memory_format"] = some(rng, torch.contiguous_format, torch.preserve_format, torch.channels_last)
     return T.to, (tensor(rng, sizes(rng)), *positional), named
 
 
@@ -492,6 +505,7 @@ CASES = {
     "expand": spread,
     "view": unary(T.view, args(shape_of), args(-1), args(torch.float32)),
     "reshape": unary(T.reshape, args(shape_of), args(2, -1)),
+    **{f.__name__: like(f) for f in (T.view_as, T.reshape_as, T.expand_as)},
     "transpose": unary(T.transpose, args(dim, dim)),
     "permute": unary(T.permute, args(2, 0, 1), args((1, 0)), args(0)),
     "unsqueeze": unary(T.unsqueeze, args(dim)),

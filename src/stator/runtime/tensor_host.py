@@ -41,6 +41,7 @@ from stator.runtime import (
     formatting,
     heard_warnings,
     hook_handles,
+    indifferent,
     marked,
     module_calls,
     overriding,
@@ -324,6 +325,10 @@ class TensorHost(NumberHost):
             raise refused
         if len(args) == 2 and function not in ITEM_OPERATORS:
             args = symbolic_host.operands(args)
+        if function in indifferent.COMPARISONS and TracedInt in map(type, args):
+            answer = indifferent.answer(self, f, function, args)
+            if answer is not None:
+                return answer
         if function in cutting.COMPARED and TracedInt in map(type, args):
             if self.is_taken(f, function, args):
                 return True

@@ -22,6 +22,7 @@ from stator.tensors.rules.layout import (
     is_definite,
     is_row_major,
     is_surely_row_major,
+    suggests_channels_last,
 )
 from stator.tensors.rules.table import CPU, FLOATS, KNOWN, SAME, Fresh, Rule, is_meta, need, register
 
@@ -171,10 +172,15 @@ def _dropout(meta: Meta, p: Any = 0.5, training: bool = True, inplace: bool = Fa
     return Fresh(tuple(meta.size), meta.dtype, pure=False)
 
 
+_FORMS = (torch.preserve_format, torch.contiguous_format)
+
+
 def _to(meta: Meta, *args: Any, **kwargs: Any) -> Any:
-    """Another type, or another device that is the same."""
+    """Another type, or another device that is the same; a memory format matters to copies, or makes one of a tensor
+    that seems to have another one."""
+    form = kwargs.pop("memory_format", torch.preserve_format)
     given = [*args, *kwargs.values()]
-    need(is_meta(meta) and given and set(kwargs) <= {"dtype", "device"})
+    need(is_meta(meta) and given and set(kwargs) <= {"dtype", "device"} and form in _FORMS)
     need(len(args) + len(kwargs) == 1 or len(kwargs) == len(given))
     dtype = meta.dtype
     for value in given:
@@ -182,7 +188,10 @@ def _to(meta: Meta, *args: Any, **kwargs: Any) -> Any:
             dtype = value
         else:
             need(type(value) is torch.device and value == CPU)
-    return _cast(meta, dtype)
+    if form is torch.preserve_format or (dtype is meta.dtype and not suggests_channels_last(meta)):
+        return _cast(meta, dtype)
+    need(dtype in KNOWN)
+    return Fresh(tuple(meta.size), dtype)
 
 
 def _cast(meta: Meta, dtype: torch.dtype) -> Any:
@@ -194,8 +203,9 @@ def _casting(dtype: torch.dtype) -> Rule:
     return lambda meta: _cast(meta, dtype)
 
 
-def _clone(meta: Meta) -> Fresh:
-    return Fresh(tuple(meta.size), meta.dtype, copied(meta))
+def _clone(meta: Meta, memory_format: torch.memory_format = torch.preserve_format) -> Fresh:
+    need(memory_format in _FORMS)
+    return Fresh(tuple(meta.size), meta.dtype, copied(meta) if memory_format is torch.preserve_format else None)
 
 
 def _like(meta: Meta, dtype: torch.dtype | None = None) -> Fresh:

@@ -312,10 +312,18 @@ def _filled(shape: Sizes, order: list[int]) -> Sizes:
     return tuple(strides)
 
 
+def _is_kept(length: Any, stride: Any, wanted: Any) -> bool:
+    """Whether a dimension has this stride in a copy, with gaps in memory or without: one of one element keeps its own
+    where there are none."""
+    return is_several(length) or surely(operator.eq, stride, wanted)
+
+
 def copied(meta: Meta) -> Sizes:
     """Strides of a copy that keeps the layout where it can."""
-    if is_in_order(tuple(meta.size), meta) and all(is_several(length) for length in meta.size):
-        return row_major(meta.size)
+    if is_in_order(tuple(meta.size), meta):
+        strides = row_major(meta.size)
+        if all(map(_is_kept, meta.size, meta.stride, strides)):
+            return strides
     if is_dense(meta):
         return meta.stride
     return elementwise(tuple(meta.size), [meta], scalars=True)

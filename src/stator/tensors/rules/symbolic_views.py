@@ -192,7 +192,10 @@ def sliced(base: Shape, at: int, part: slice) -> Shape:
     need(all(value is None or type(value) in INTS for value in (part.start, part.stop)))
     stop: Number = whole if part.stop is None else within(part.stop, whole)
     inside = stop is part.stop and is_before(part.start, stop)
-    start: Number = 0 if part.start is None else within(part.start, whole, inside)
+    if part.stop is None and is_window(part.start, whole):
+        start: Number = whole - whole.symbols.compute(torch.sym_min, -part.start, whole)
+    else:
+        start = 0 if part.start is None else within(part.start, whole, inside)
     need(start <= stop)
     length = stop - start if step == 1 else (stop - start + (step - 1)) // step
     return cut(base, at, start, length, step)
@@ -234,6 +237,15 @@ def is_chosen(bound: Number, whole: Number) -> bool:
     if any(source is None or source.kind != INT for source in sources):
         return False
     return symbols.settled(operator.le, size, whole) is None
+
+
+def is_window(start: Any, whole: Number) -> bool:
+    """Whether `x[-8:]` is all of some and a part of others: the constant is of the order of a size that varies."""
+    if type(start) is not int or start >= -1 or type(whole) is not TracedInt or is_from_data(whole):
+        return False
+    known = whole.symbols.unknowns.hint(whole.number)
+    near = known is not None and -NEAR * start >= known and -start <= NEAR * known
+    return near and whole.symbols.settled(operator.le, -start, whole) is None
 
 
 def is_near(bound: TracedInt, whole: int) -> bool:
@@ -317,7 +329,7 @@ def completed(base: Shape, sizes: Sequence[Any]) -> tuple[Number, ...]:
 def regrouped(base: Shape, sizes: tuple[Number, ...]) -> tuple[Number, ...] | None:
     """Strides with which the same memory has other sizes; None if it has not."""
     try:
-        return aligned(base, sizes) or _by_runs(base, sizes)
+        return aligned(base, sizes) or aligned(base, sizes, is_several) or _by_runs(base, sizes)
     except Apart:
         return None
 
@@ -326,16 +338,21 @@ class Apart(Exception):
     """One of the new dimensions goes over two old ones that do not follow each other in memory, whatever the sizes."""
 
 
-def aligned(base: Shape, sizes: tuple[Number, ...]) -> tuple[Number, ...] | None:
+def aligned(
+    base: Shape,
+    sizes: tuple[Number, ...],
+    several: Callable[[Number], bool] = lambda size: surely(operator.ne, size, 1),
+) -> tuple[Number, ...] | None:
     """These strides where nothing needs to be asked for them; also a size that may be one is taken as it is, where its
-    stride is the same if it is. Old and new dimensions are matched in groups of as many elements, from the last."""
+    stride is the same if it is, or is that of `several`. Old and new dimensions are matched in groups of as many
+    elements, from the last."""
     strides: list[Number] = []
     left = list(sizes)
     dims = [dim for dim in zip(base.size, base.stride, strict=True) if not is_one(dim[0])]
     end: Number | None = None  # the stride with which the next dimension would go on
     while dims:
         count, step = dims.pop()
-        if end is not None and not surely(operator.eq, step, end) and not surely(operator.ne, count, 1):
+        if end is not None and not surely(operator.eq, step, end) and not several(count):
             return None
         covered: Number = 1
         while not surely(operator.eq, covered, count):
@@ -355,7 +372,7 @@ def aligned(base: Shape, sizes: tuple[Number, ...]) -> tuple[Number, ...] | None
             strides.append(end)
             left.pop()
         goes_on = dims and surely(operator.eq, dims[-1][1], end)
-        if left and not goes_on and not surely(operator.ne, left[-1], 1):
+        if left and not goes_on and not several(left[-1]):
             return None
     return None if left or not strides else tuple(reversed(strides))
 

@@ -134,11 +134,24 @@ def _regrouping(func: Any) -> Rule:
 
     def rule(meta: Meta, *args: Any, **kwargs: Any) -> Any:
         made = run(meta, *args, **kwargs)
-        if type(made) is View and not is_surely_row_major(meta):  # FakeTensor and eager disagree about strides of ones
+        if type(made) is View and type(meta) is Meta and not is_surely_row_major(meta):
+            # FakeTensor and eager disagree about strides of ones.
             need(not has_one(meta.size) or not has_one(made.size) or is_row_major(meta))
         return made
 
     return rule
+
+
+def _as(rule: Rule) -> Rule:
+    """The same with the size of another tensor."""
+
+    def like(meta: Meta, other: Any) -> Any:
+        need(is_meta(other))
+        made = rule(meta, tuple(other.size))
+        need(type(made) is not Fresh or meta.requires_grad or not other.requires_grad)  # a copy of the first one
+        return made
+
+    return like
 
 
 def _contiguous(meta: Meta) -> Any:
@@ -172,4 +185,7 @@ for _name in _FUNCTIONS.split():
     register(on_meta(getattr(torch, _name)), [getattr(torch, _name)])
 for _function in (_T.view, _T.reshape, _T.flatten, _T.unflatten, torch.reshape, torch.flatten, torch.unflatten):
     register(_regrouping(_function), [_function])
+register(_as(_regrouping(_T.view)), [_T.view_as])
+register(_as(_regrouping(_T.reshape)), [_T.reshape_as])
+register(_as(on_meta(_T.expand)), [_T.expand_as])
 register(_contiguous, [_T.contiguous])
