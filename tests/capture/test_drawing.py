@@ -296,6 +296,22 @@ def test_other_sources(owner: Any) -> None:
             assert once(compiled, patched) == expected
 
 
+def test_a_generator_of_the_program() -> None:
+    """Its class sets its state in two steps, with a break between them."""
+
+    def program(x: Any) -> Any:
+        own = random.Random()
+        equal = [own.uniform(2.0, 2.0) for _ in range(3)]
+        own.seed(4)
+        first = own.gauss(0.0, 1.0)
+        own.gauss_next = 0.5
+        return x * equal[0], first, own.gauss(0.0, 2.0), own.random()
+
+    compiled = stator.compile(program, backend="eager", fullgraph=False)
+    for _ in range(3):
+        assert str(compiled(torch.ones(2))) == str(program(torch.ones(2)))
+
+
 def test_not_exported() -> None:
     class Module(torch.nn.Module):
         def forward(self, x: Any) -> Any:

@@ -34,7 +34,21 @@ class State(NamedTuple):
     write: Callable[[Any, Any], Any]
 
 
-PYTHONS = State(Random.getstate, Random.setstate)
+def read_state(generator: Any) -> Any:
+    """The state of a generator, which may be one that is still being made."""
+    return C_RANDOM.getstate(generator), vars(generator).get("gauss_next", UNBOUND)
+
+
+def write_state(generator: Any, state: Any) -> None:
+    numbers, second = state
+    C_RANDOM.setstate(generator, numbers)
+    if second is UNBOUND:
+        vars(generator).pop("gauss_next", None)
+    else:
+        generator.gauss_next = second
+
+
+PYTHONS = State(read_state, write_state)
 
 
 class Draw(NamedTuple):
@@ -152,7 +166,7 @@ def from_outside(host: Any, args: list[Any]) -> bool:
 
 
 def unpatched(host: Any, args: list[Any]) -> bool:
-    """Whether such a generator draws as the library does: the program has put nothing in the place of its methods."""
+    """Whether such a generator draws as the library does: the program has changed neither its methods nor its state."""
     if not from_outside(host, args):
         return False
     host.guard_type(Random)
@@ -161,6 +175,7 @@ def unpatched(host: Any, args: list[Any]) -> bool:
         all(now.get(name) is LIBRARYS.get(name) for name in now.keys() | LIBRARYS.keys())
         and all(owner is not Random for owner, *_ in host.class_writes.values())
         and all(namespace.get(name) is UNBOUND for name in SOURCES)
+        and "gauss_next" not in namespace.touched
     )
 
 
