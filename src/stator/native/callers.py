@@ -229,7 +229,8 @@ def call_descriptor(host: Host, f: Frame, function: Any, args: list[Any], kwargs
             row = OVERRIDES.get(function.__name__)
             if row is not None:
                 return row(host, f, function, args, kwargs)
-            if (type(function) is types.MethodDescriptorType or writes(function)) and not issubclass(type(receiver), type):
+            changes = type(function) is types.MethodDescriptorType or writes(function)
+            if changes and not issubclass(type(receiver), type):
                 check_receiver(host, function, receiver)
         row = method_row(function.__name__, receiver)
         if row is not None:
