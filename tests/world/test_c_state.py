@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import contextvars
 import ctypes
 import gc
 import operator
@@ -236,3 +237,15 @@ def test_subclasses_behind_a_break() -> None:
     for _ in range(3):
         gc.collect()
         assert compiled(torch.ones(1))[1:] == (True, ["a", "b", "c", "d"])
+
+
+def test_class_methods_of_objects_made_in_c() -> None:
+    """They are bound anew each time."""
+    stator.reset()
+    compiled = stator.compile(lambda x: (x + 1, VARIABLE.__class_getitem__(int)), backend="eager", fullgraph=True)
+    for _ in range(2):
+        assert compiled(torch.ones(1))[1] == contextvars.ContextVar[int]
+    assert stator.stats()["frames_captured"] == 1
+
+
+VARIABLE: contextvars.ContextVar[int] = contextvars.ContextVar("VARIABLE")
