@@ -112,13 +112,25 @@ def enter_instance(world: World, obj: Any, path: Path) -> Any:
     return obj
 
 
+def enter_hidden(world: World, obj: Any, path: Path) -> Any:
+    """An object whose state C keeps and reads by itself, also one of a class made in Python."""
+    entered = enter_opaque(world, obj, path)
+    if _frames.is_heap_type(type(obj)):
+        world.type_info(type(obj))
+    return entered
+
+
+HIDING = (
+    datetime.date, datetime.timedelta, property, classmethod, staticmethod, struct.Struct, types.GenericAlias,
+    weakref.ref, functools.partial,
+)  # fmt: skip
 ZONES: dict[type, Any] = {cls: cls.__dict__["tzinfo"].__get__ for cls in (datetime.datetime, datetime.time)}
 
 
 def enter_moment(world: World, obj: Any, path: Path) -> Any:
     """A time: C passes its zone, perhaps an object of the program, to what it makes of it."""
     cls = type(obj)
-    entered = (enter_instance if _frames.is_heap_type(cls) else enter_opaque)(world, obj, path)
+    entered = enter_hidden(world, obj, path)
     read = next(read for base, read in ZONES.items() if issubclass(cls, base))
     if (zone := read(obj)) is not None:
         world.enter(zone, path.part("tzinfo", read))
@@ -325,6 +337,7 @@ FAMILIES: list[tuple[type, Importer]] = [
     (decimal.Context, ambient.enter_decimal_context),
     *((base, enter_value) for base in VALUES),
     *((base, enter_moment) for base in ZONES),
+    *((base, enter_hidden) for base in HIDING),
 ]
 
 
