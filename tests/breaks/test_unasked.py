@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 import stator
+from stator.report.events import recording
 
 LOG: list[str] = []
 CLAIMED: list[type] = [object]  # what objects say their class is
@@ -110,3 +112,21 @@ def test_nothing_more(program: Any, claimed: type) -> None:
             run(torch.ones(2), Nosy())
         told.append(LOG[:])
     assert told[0] == told[1]
+
+
+def lying(base: type) -> Any:
+    """A container that says nothing true about itself."""
+    methods = {"__len__": lambda self: 7, "__iter__": lambda self: iter([9]), "__getitem__": lambda self, key: 8}
+    return type("Lying", (base,), methods)([1, 2] if base is not dict else {1: 2})
+
+
+@pytest.mark.parametrize("base", [tuple, list, dict, set, frozenset, deque])
+def test_containers_are_guarded_by_what_they_hold(base: type) -> None:
+    def program(x: Any, o: Any) -> Any:
+        return x + len(o), list(o), list(base.__iter__(o))  # type: ignore[attr-defined]
+
+    compiled, thing = stator.compile(program, backend="eager"), lying(base)
+    with recording("error") as mistakes:
+        for _ in range(2):
+            assert str(compiled(torch.ones(1), thing)) == str(program(torch.ones(1), thing))
+    assert mistakes == []

@@ -146,7 +146,7 @@ def enter_cell(world: World, obj: Any, path: Path) -> Any:
 def enter_tuple(world: World, obj: Any, path: Path) -> Any:
     cls = type(obj)
     world.guards.add(path, TYPE_IS, cls, world.origin())
-    world.guards.add(path, LEN, len(obj), world.origin())
+    world.guards.add(path, LEN, tuple.__len__(obj), world.origin())
     items = [world.enter(item, path.item(i)) for i, item in enumerate(tuple.__iter__(obj))]
     if cls is tuple:
         return world.identities.enter_parts(obj, path, obj, items, tuple)
