@@ -321,3 +321,15 @@ def test_state_below_a_class_of_the_program(name: str) -> None:
     for number in (1, 2, 1, 2):
         thing = make(number)
         assert str(compiled(torch.ones(1), thing)[1]) == str(ask(thing))
+
+
+def test_matches_in_a_buffer() -> None:
+    def program(x: Any, found: Any, buffer: Any) -> Any:
+        buffer[:] = b"xyz"
+        return x + 1, found.group(), found.span()
+
+    compiled, results = stator.compile(program, backend="eager", fullgraph=False), []
+    for run in (program, compiled, compiled):
+        buffer = bytearray(b"abcdef")
+        results.append(run(1, re.search(b"[a-f]+", buffer), buffer))
+    assert results == [(2, b"xyz", (0, 6))] * 3

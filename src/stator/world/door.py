@@ -120,6 +120,13 @@ def enter_hidden(world: World, obj: Any, path: Path) -> Any:
     return entered
 
 
+def enter_match(world: World, obj: Any, path: Path) -> Any:
+    """A match of a text; the bytes of a buffer may be others by now."""
+    if not issubclass(type(obj.string), (str, bytes)):
+        raise world.refuse("outside-type", f"a match in a {type(obj.string).__name__}", type="re.Match")
+    return enter_opaque(world, obj, path)
+
+
 HIDING = (
     datetime.date, datetime.timedelta, property, classmethod, staticmethod, struct.Struct, types.GenericAlias,
     weakref.ref, functools.partial,
@@ -307,7 +314,7 @@ IMPORTERS: dict[int, Importer] = by_identity(
         weakref.ref: enter_weakref,
         super: enter_super,
         re.Pattern: singleton,
-        re.Match: enter_opaque,
+        re.Match: enter_match,
         struct.Struct: enter_opaque,
         **dict.fromkeys((operator.itemgetter, operator.attrgetter, operator.methodcaller), enter_getter),
         decimal.Context: ambient.enter_decimal_context,
