@@ -284,6 +284,62 @@ def test_another_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(*found)
 
 
+def drawn(x: Any) -> Any:
+    values = [1, 2, 3, 4]
+    random.shuffle(values)
+    return x * random.expovariate(2.0) + random.gauss(1.0, 2.0), values, random.random()
+
+
+def patched(owner: Any, x: Any) -> Any:
+    """The program draws numbers of its own."""
+    numbers = iter([0.25, 0.5, 0.75, 0.1, 0.2])
+    before = vars(owner).copy()
+    owner.random, owner._randbelow = lambda *_: next(numbers), lambda *_: 0
+    try:
+        return drawn(x), list(numbers)
+    finally:
+        del owner.random
+        if "_randbelow" in before:
+            owner._randbelow = before["_randbelow"]
+        else:
+            del owner._randbelow
+
+
+@pytest.mark.parametrize("owner", [random.Random, random.random.__self__])
+def test_other_sources(owner: Any) -> None:
+    """What a program has put in the place of a generator's methods draws the numbers."""
+    compiled = stator.compile(drawn, backend="eager")
+    whole = stator.compile(patched, backend="eager", fullgraph=False)
+
+    def once(first: Any, second: Any) -> str:
+        random.seed(3)
+        return str([first(torch.ones(2)), second(owner, torch.ones(2)), first(torch.ones(2))])
+
+    expected = once(drawn, patched)
+    for _ in range(2):
+        assert once(compiled, patched) == expected
+        assert once(compiled, whole) == expected
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(f"{__name__}.drawn", compiled)
+            assert once(compiled, patched) == expected
+
+
+def test_a_generator_of_the_program() -> None:
+    """Its class sets its state in two steps, with a break between them."""
+
+    def program(x: Any) -> Any:
+        own = random.Random()
+        equal = [own.uniform(2.0, 2.0) for _ in range(3)]
+        own.seed(4)
+        first = own.gauss(0.0, 1.0)
+        own.gauss_next = 0.5
+        return x * equal[0], first, own.gauss(0.0, 2.0), own.random()
+
+    compiled = stator.compile(program, backend="eager", fullgraph=False)
+    for _ in range(3):
+        assert str(compiled(torch.ones(2))) == str(program(torch.ones(2)))
+
+
 def test_not_exported() -> None:
     class Module(torch.nn.Module):
         def forward(self, x: Any) -> Any:

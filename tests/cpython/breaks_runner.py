@@ -1,4 +1,4 @@
-"""CPython's own tests with breaks allowed: `python -m tests.cpython.breaks_runner [--force N] [--only TEXT] NAME…`.
+"""CPython's own tests with breaks allowed: `python -m tests.cpython.breaks_runner [OPTION…] MODULE…`.
 
 Each test method runs twice plainly and twice compiled with `fullgraph=False`; the two outcomes (passed, skipped, or
 type and message of the exception) must be the same. A module runs in a process of its own, which is started again after
@@ -9,6 +9,7 @@ plainly, how many captured a frame and how many broke, what went wrong unseen by
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import faulthandler
 import json
 import os
@@ -25,7 +26,6 @@ from typing import Any
 
 from tests.cpython.runner import PLAIN, cases, loaded
 
-SECONDS = 30  # of CPU time, for one test
 WALL = 600  # seconds, for one child
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 AGAIN = ("captured with constants", "captured without numbers")  # a first attempt failed, no mistake
@@ -132,7 +132,17 @@ def mistakes() -> list[str]:
     return sorted(text for text in told if not text.startswith(AGAIN))
 
 
-def child(module: str, fd: int, done: list[str], only: str, force: str) -> None:
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """Which tests run, and how."""
+
+    only: str = ""  # those whose name holds this text
+    every: int = 1  # of these each so many
+    force: str = ""  # the forced break
+    seconds: float = 30  # of CPU time, for one test
+
+
+def child(module: str, fd: int, done: list[str], choice: Choice) -> None:
     """Runs the tests of one module that are not done yet, and writes a line before and after each."""
     import torch
 
@@ -141,7 +151,7 @@ def child(module: str, fd: int, done: list[str], only: str, force: str) -> None:
 
     # Modules that a test takes out of sys.modules must not come twice.
     stator.compile(lambda x: x + len(x), backend="eager", dynamic=True)(torch.ones(3))
-    forced.force(force or None)
+    forced.force(choice.force or None)
     parent = os.getpid()
 
     def emit(record: dict[str, Any]) -> None:
@@ -153,7 +163,7 @@ def child(module: str, fd: int, done: list[str], only: str, force: str) -> None:
         os._exit(SLOW)
 
     def half() -> None:
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, choice.seconds)
         emit({"half": round(time.process_time() - began, 2)})
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -163,7 +173,8 @@ def child(module: str, fd: int, done: list[str], only: str, force: str) -> None:
     support.use_resources = []
     for name, function in PLAIN.items():
         setattr(unittest.TestCase, name, function)
-    found = {identifier(case): case for case in cases(loaded(module)) if only in identifier(case)}
+    named = {identifier(case): case for case in cases(loaded(module)) if choice.only in identifier(case)}
+    found = dict(list(named.items())[:: choice.every])
     os.chdir(tempfile.mkdtemp())
     emit({"all": len(found)})
     for name, case in found.items():
@@ -171,7 +182,7 @@ def child(module: str, fd: int, done: list[str], only: str, force: str) -> None:
             continue
         emit({"start": name})
         signal.signal(signal.SIGPROF, late)
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, choice.seconds)
         began = time.process_time()
         record = compared(case, half)
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -180,14 +191,17 @@ def child(module: str, fd: int, done: list[str], only: str, force: str) -> None:
     os._exit(0)
 
 
-def run_module(module: str, only: str = "", force: str = "") -> dict[str, Any]:
+EVERYTHING = Choice()
+
+
+def run_module(module: str, choice: Choice = EVERYTHING) -> dict[str, Any]:
     """The differences of one module's tests, by name."""
     record: dict[str, Any] = {"module": module, "all": 0, "plain": 0, "captured": 0, "breaks": 0}
     record |= {"mistakes": {}, "different": {}}
     done: list[str] = []
     while True:
         before = len(done)
-        lines, status, errors = run_child(module, done, only, force)
+        lines, status, errors = run_child(module, done, choice)
         started = [line["start"] for line in lines if "start" in line]
         ended = {line["end"]: line for line in lines if "end" in line}
         record["all"] = next((line["all"] for line in lines if "all" in line), record["all"])
@@ -207,22 +221,12 @@ def run_module(module: str, only: str = "", force: str = "") -> dict[str, Any]:
             return record
 
 
-def run_child(module: str, done: list[str], only: str, force: str) -> tuple[list[dict[str, Any]], int, str]:
+def run_child(module: str, done: list[str], choice: Choice) -> tuple[list[dict[str, Any]], int, str]:
     """The lines one child wrote, its exit status, and its stderr."""
     with tempfile.TemporaryFile("w+") as lines, tempfile.TemporaryFile("w+", errors="replace") as errors:
         fd = lines.fileno()
-        command = [
-            sys.executable,
-            "-m",
-            "tests.cpython.breaks_runner",
-            "--child",
-            str(fd),
-            "--only",
-            only,
-            "--force",
-            force,
-            module,
-        ]
+        options = [f"--{name}={value}" for name, value in dataclasses.asdict(choice).items()]
+        command = [sys.executable, "-m", "tests.cpython.breaks_runner", f"--child={fd}", *options, module]
         extra = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
         text = json.dumps(done)
         process = subprocess.Popen(
@@ -249,14 +253,15 @@ def run_child(module: str, done: list[str], only: str, force: str) -> tuple[list
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("modules", nargs="+")
-    parser.add_argument("--only", default="")
-    parser.add_argument("--force", default="")
+    for field in dataclasses.fields(Choice):
+        parser.add_argument(f"--{field.name}", type=type(field.default), default=field.default)
     parser.add_argument("--child", type=int)
     options = parser.parse_args()
+    choice = Choice(*(getattr(options, field.name) for field in dataclasses.fields(Choice)))
     if options.child is not None:
-        child(options.modules[0], options.child, json.load(sys.stdin), options.only, options.force)
+        child(options.modules[0], options.child, json.load(sys.stdin), choice)
     for module in options.modules:
-        print(json.dumps(run_module(module, options.only, options.force)), flush=True)
+        print(json.dumps(run_module(module, choice)), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What C keeps on classes: registrations, attributes behind a metaclass, lazily made annotations."""
 
+import codecs
 import collections.abc
 import datetime
 import enum
@@ -138,3 +139,30 @@ def test_property_called_name():
 
     fn = compiled(program)
     assert fn().__name__ == fn().__name__ == "me"
+
+
+def test_codecs_are_objects_from_outside():
+    codec = codecs.lookup("quopri")
+
+    def program(x, mark):
+        found = codecs.lookup("quopri")
+        found.mark = mark
+        stator.graph_break()
+        seen = codecs.lookup("quopri").mark
+        del found.mark
+        return x + len(seen), found is codec, "a".encode("utf-8"), codecs.lookup_error("strict") is codecs.strict_errors
+
+    fn = stator.compile(program, backend="eager")
+    for mark in ("a", "bc", "def", "a"):
+        assert fn(1, mark) == program(1, mark)
+        assert not hasattr(codec, "mark")
+
+
+def test_unknown_codec():
+    def program(x):
+        try:
+            return codecs.lookup("no such codec")
+        except LookupError as error:
+            return x + 1, str(error)
+
+    assert compiled(program)(1) == program(1)

@@ -158,3 +158,14 @@ def test_items():
 
 def test_a_symbol_is_seen_as_a_float_by_python():
     assert isinstance(TracedFloat(None, 0.5, None, ()), float)
+
+
+@pytest.mark.parametrize("kind", [float, complex])
+def test_a_float_meets_a_complex_number(kind):
+    def program(x, number, s):
+        return x * s, number == s, s != number, [number].count(s), s in (number,)
+
+    compiled = stator.compile(program, backend="eager")
+    for s in (1.0, 2.0, 0.5, -0.0, float("nan")):
+        for number in (kind(s), kind(3)):
+            assert compiled(torch.zeros(2), number, s)[1:] == program(torch.zeros(2), number, s)[1:]

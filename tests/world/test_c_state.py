@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import array
 import contextlib
+import contextvars
 import ctypes
+import datetime
+import functools
 import gc
 import operator
 import re
 import sqlite3
 import struct
 import types
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -236,3 +240,96 @@ def test_subclasses_behind_a_break() -> None:
     for _ in range(3):
         gc.collect()
         assert compiled(torch.ones(1))[1:] == (True, ["a", "b", "c", "d"])
+
+
+def test_class_methods_of_objects_made_in_c() -> None:
+    """They are bound anew each time."""
+    stator.reset()
+    compiled = stator.compile(lambda x: (x + 1, VARIABLE.__class_getitem__(int)), backend="eager", fullgraph=True)
+    for _ in range(2):
+        assert compiled(torch.ones(1))[1] == contextvars.ContextVar[int]
+    assert stator.stats()["frames_captured"] == 1
+
+
+VARIABLE: contextvars.ContextVar[int] = contextvars.ContextVar("VARIABLE")
+
+
+class Day(datetime.datetime):
+    pass
+
+
+class Alone(datetime.date):
+    pass
+
+
+class Length(datetime.timedelta):
+    pass
+
+
+class Clock(datetime.time):
+    pass
+
+
+class Property(property):
+    pass
+
+
+class Static(staticmethod):  # type: ignore[type-arg]
+    pass
+
+
+class Format(struct.Struct):
+    pass
+
+
+class Alias(types.GenericAlias):
+    pass
+
+
+class Reference(weakref.ref):  # type: ignore[type-arg]
+    pass
+
+
+class Partial(functools.partial):  # type: ignore[type-arg]
+    pass
+
+
+class Held:
+    pass
+
+
+HELD = [Held(), Held()]
+HIDDEN: dict[str, tuple[Callable[[int], Any], Callable[[Any], Any]]] = {  # how the object is made, what is asked of it
+    "datetime": (lambda n: Day(1990, 5, n, fold=n % 2), lambda p: (p.replace(hour=3), p.isoformat(), repr(p), p < DAY)),
+    "date": (lambda n: Alone(1990, 5, n), lambda p: (p.weekday(), p + datetime.timedelta(1))),
+    "timedelta": (Length, lambda p: (p * 2, -p, p.total_seconds())),
+    "time": (Clock, lambda p: (str(p), p.replace(minute=3), p == datetime.time(1))),
+    "property": (lambda n: Property(lambda o: n), lambda p: p.__get__(3)),
+    "staticmethod": (lambda n: Static(lambda: n), lambda p: p()),
+    "struct": (lambda n: Format("bhi"[n]), lambda p: p.pack(5)),
+    "alias": (lambda n: Alias([dict, list][n % 2], (int,)), lambda p: (repr(p), p(), p == list[int])),
+    "reference": (lambda n: Reference(HELD[n % 2]), lambda p: (p == weakref.ref(HELD[0]), hash(p) == hash(HELD[0]))),
+    "partial": (lambda n: Partial(max, n), lambda p: functools.partial(p, 0)()),
+}
+DAY = datetime.datetime(1990, 5, 2)
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_state_below_a_class_of_the_program(name: str) -> None:
+    make, ask = HIDDEN[name]
+    compiled = stator.compile(lambda x, p: (x + 1, ask(p)), backend="eager", fullgraph=False)
+    for number in (1, 2, 1, 2):
+        thing = make(number)
+        assert str(compiled(torch.ones(1), thing)[1]) == str(ask(thing))
+
+
+def test_matches_in_a_buffer() -> None:
+    def program(x: Any, found: Any, buffer: Any) -> Any:
+        buffer[:] = b"xyz"
+        return x + 1, found.group(), found.span()
+
+    compiled, results = stator.compile(program, backend="eager", fullgraph=False), []
+    for run in (program, compiled, compiled):
+        buffer = bytearray(b"abcdef")
+        results.append(run(1, re.search(b"[a-f]+", buffer), buffer))
+    assert results == [(2, b"xyz", (0, 6))] * 3

@@ -159,7 +159,7 @@ def substituted_functions() -> Iterator[Any]:
 
 
 def _torch_mark(function: Any) -> Mark | None:
-    if str(getattr(function, "__module__", "")).startswith("torch."):
+    if type(function) not in FUNCTIONS or str(getattr(function, "__module__", "")).startswith("torch."):
         return None
     if type(function) is types.FunctionType and function.__dict__.get("_dynamo_marked_constant"):
         return Mark(CONSTANT)
@@ -169,7 +169,7 @@ def _torch_mark(function: Any) -> Mark | None:
     address = id(function)
     if address in _ids(rules, "_allowed_callable_ids") and address not in _ids(rules, "_nonstrict_trace_callable_ids"):
         return Mark(IN_GRAPH)
-    handler = _torch_polyfills().get(function) if isinstance(function, FUNCTIONS) else None
+    handler = _torch_polyfills().get(function)
     if handler is None:
         return None
     return Mark(POLYFILL, handler.__torch_dynamo_polyfill__, bool(handler.__torch_dynamo_can_constant_fold_through__))

@@ -329,7 +329,7 @@ def unwind(frame: Frame, unit: int, silent: bool) -> int:
     """Find the handler of `frame.error` raised at `unit`: where to go on, or -1 when the exception leaves the frame."""
     error = frame.error
     assert error is not None
-    if isinstance(error, StatorError):  # raised by stator's own code below native code
+    if issubclass(type(error), StatorError):  # raised by stator's own code below native code
         raise frame.world.located(error)
     info = frame.info
     if not silent:

@@ -53,7 +53,7 @@ def call_python(
 
     `within` is the function whose result C code passes on.
     """
-    f.called = (within or function) if f.tail == f.lasti else None
+    f.called = (function if within is None else within) if f.tail == f.lasti else None
     if host.hollow:
         settle_arguments(host, function, args, kwargs)
     if host.streams and type(function) is not Function and not only_handles(function):
@@ -79,8 +79,8 @@ MOVING = frozenset(
 
 def only_handles(function: Any) -> bool:
     """Whether a C function looks at no contents of its arguments."""
-    if type(function) in HASHED_BY_IDENTITY or isinstance(function, type):
-        return function in HANDLING or (not isinstance(function, type) and function.__name__ in MOVING)
+    if type(function) in HASHED_BY_IDENTITY or issubclass(type(function), type):
+        return function in HANDLING or (not issubclass(type(function), type) and function.__name__ in MOVING)
     return type(function) is Builtin and function.__name__ in MOVING
 
 
@@ -132,7 +132,7 @@ def call_builtin(host: Host, f: Frame, function: Any, args: list[Any], kwargs: d
         if row is not None:
             return row(host, f, unbound(function, owner), [owner, *args], kwargs)
         return call_python(host, f, function, args, kwargs)
-    if isinstance(owner, type) and (row := method_row(function.__name__, owner)) is not None:
+    if issubclass(type(owner), type) and (row := method_row(function.__name__, owner)) is not None:
         return row(host, f, unbound(function, owner), [owner, *args], kwargs)
     return decided(host, f, function, args, kwargs)
 
@@ -192,7 +192,7 @@ def finish_number(host: Host, f: Frame, function: Any, args: list[Any], kwargs: 
     done, result = host.answered(kind, result)
     if done:
         return result
-    if type(result) is not kind and isinstance(result, kind):
+    if type(result) is not kind and issubclass(type(result), kind):
         raise host.refuse("native-effect", "a warning about the type of the result", function=kind.__name__)
     return call_python(host, f, function, [(obj, result)], kwargs)
 
@@ -231,7 +231,8 @@ def call_descriptor(host: Host, f: Frame, function: Any, args: list[Any], kwargs
             row = OVERRIDES.get(function.__name__)
             if row is not None:
                 return row(host, f, function, args, kwargs)
-            if (type(function) is types.MethodDescriptorType or writes(function)) and not isinstance(receiver, type):
+            changes = type(function) is types.MethodDescriptorType or writes(function)
+            if changes and not issubclass(type(receiver), type):
                 check_receiver(host, function, receiver)
         row = method_row(function.__name__, receiver)
         if row is not None:
@@ -297,7 +298,7 @@ def call_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[st
     named = getattr(obj, "__name__", "") if not _frames.is_python_class(type(obj)) else ""  # no `__getattr__` of theirs
     if args and (row := NAMED_METHODS.get((full_name(type(args[0])), named))) is not None:
         return row(host, f, obj, args, kwargs)
-    if isinstance(obj, weakref.ref):
+    if issubclass(type(obj), weakref.ref):
         check_referent(host, f, obj)
         return entered(host, obj, call_python(host, f, obj, args, kwargs))
     if type(obj) is LruCache:

@@ -34,7 +34,7 @@ def may_run(host: Host, function: Any) -> bool:
 
 def never_changes(obj: Any) -> bool:
     """Whether the C part of an outside object is the same for ever."""
-    return isinstance(obj, VALUE_TYPES) or any(
+    return issubclass(type(obj), VALUE_TYPES) or any(
         f"{base.__module__}.{base.__name__}" in policy.IMMUTABLE_OUTSIDE
         for base in type.__dict__["__mro__"].__get__(type(obj))
     )

@@ -41,7 +41,7 @@ def method_standin(cls: type, name: str) -> Callable[[Caller], Caller]:
 
 
 def method_row(name: str, receiver: Any) -> Caller | None:
-    return next((row for cls, row in METHODS.get(name, ()) if isinstance(receiver, cls)), None)
+    return next((row for cls, row in METHODS.get(name, ()) if issubclass(type(receiver), cls)), None)
 
 
 def passes_on(row: Caller) -> Caller:

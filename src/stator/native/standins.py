@@ -123,7 +123,7 @@ def implied(host: Host, f: Frame) -> list[Any]:
         return []
     cls = host.load_cell(f, f.info.slots.index("__class__"))
     first = host.load_cell(f, 0) if code.co_varnames[0] in code.co_cellvars else forced(host, f.locals[0])
-    return [] if first is UNBOUND or not isinstance(cls, type) else [cls, first]
+    return [] if first is UNBOUND or not issubclass(type(cls), type) else [cls, first]
 
 
 @standin(globals)

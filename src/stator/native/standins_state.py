@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gc
 import operator
 import os
@@ -30,6 +31,15 @@ def stand_reader(host: Host, f: Frame, function: Any, args: list[Any], kwargs: A
     if args or kwargs:
         return call_python(host, f, function, args, kwargs)
     return host.enter(run_native(function), paths.const(function).part("()", operator.call))
+
+
+@standin(codecs.lookup, codecs.lookup_error)
+def stand_codec(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """What the registry of codecs holds: an object from outside, which the program may change."""
+    found = call_python(host, f, function, args, kwargs)
+    if len(args) != 1 or type(args[0]) is not str:
+        raise host.refuse("native-unknown", f"call of codecs.{function.__name__}", function=function.__name__)
+    return host.enter(found, paths.const(sys.intern(args[0])).part(function.__name__, function))
 
 
 @standin(*SETTERS)

@@ -39,7 +39,7 @@ CALLERS[id(weakref.ref)] = call_reference
 @standin(weakref.ref.__call__)
 def stand_call(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """`ref.__call__(reference)`, and `super().__call__()` in a subclass."""
-    known = len(args) == 1 and isinstance(args[0], weakref.ref)
+    known = len(args) == 1 and issubclass(type(args[0]), weakref.ref)
     if known:
         check_referent(host, f, args[0])
     made = call_python(host, f, function, args, kwargs)

@@ -208,7 +208,7 @@ class Capture:
         result: Any = None
         try:
             returned, result = self.execute()
-            if not returned and isinstance(result, StatorError):
+            if not returned and issubclass(type(result), StatorError):
                 raise result  # of stator's own code below native code, without a frame in between
             if not returned and is_interruption(result):
                 raise result  # nothing has happened yet

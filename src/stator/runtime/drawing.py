@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from stator.frame import Frame
+from stator.frame import UNBOUND, Frame
 from stator.guards.path import Path
 from stator.native.callers import call_python
 from stator.native.receivers import unbound
@@ -24,6 +24,7 @@ from stator.shapes.floats import FromData
 from stator.tensors.arrays import TracedArray, is_array
 
 Random: Any = random.Random
+C_RANDOM: Any = Random.__base__
 
 
 class State(NamedTuple):
@@ -33,7 +34,21 @@ class State(NamedTuple):
     write: Callable[[Any, Any], Any]
 
 
-PYTHONS = State(Random.getstate, Random.setstate)
+def read_state(generator: Any) -> Any:
+    """The state of a generator, which may be one that is still being made."""
+    return C_RANDOM.getstate(generator), vars(generator).get("gauss_next", UNBOUND)
+
+
+def write_state(generator: Any, state: Any) -> None:
+    numbers, second = state
+    C_RANDOM.setstate(generator, numbers)
+    if second is UNBOUND:
+        vars(generator).pop("gauss_next", None)
+    else:
+        generator.gauss_next = second
+
+
+PYTHONS = State(read_state, write_state)
 
 
 class Draw(NamedTuple):
@@ -152,6 +167,24 @@ def from_outside(host: Any, args: list[Any]) -> bool:
     return record is not None and record.obj is args[0] and type(args[0]) is Random
 
 
+def unpatched(host: Any, args: list[Any]) -> bool:
+    """Whether such a generator draws as the library does: the program has changed neither its methods nor its state."""
+    if not from_outside(host, args):
+        return False
+    host.guard_type(Random)
+    now, namespace = vars(Random), host.namespace_of(host.records[id(args[0])])
+    return (
+        all(now.get(name) is LIBRARYS.get(name) for name in now.keys() | LIBRARYS.keys())
+        and all(owner is not Random for owner, *_ in host.class_writes.values())
+        and all(namespace.get(name) is UNBOUND for name in SOURCES)
+        and "gauss_next" not in namespace.touched
+    )
+
+
+LIBRARYS = dict(vars(Random))
+SOURCES = ("random", "getrandbits", "_randbelow")  # what the other methods ask for numbers
+
+
 def call_c_method(host: Any, f: Frame, method: Any, args: list[Any], kwargs: Any) -> Any:
     """A method made in C, of a generator from outside or a copy of one."""
     owner, name = method.__self__, method.__name__
@@ -161,13 +194,13 @@ def call_c_method(host: Any, f: Frame, method: Any, args: list[Any], kwargs: Any
             return row(host, f, unbound(method, owner), [owner, *args], kwargs)
         return call_python(host, f, method, args, kwargs)
     if name == "random" and not args and not kwargs:
-        return number(host, note(host, owner, PYTHONS, Random.random, []))
+        return number(host, note(host, owner, PYTHONS, C_RANDOM.random, []))
     if name == "getrandbits" and len(args) == 1 and not kwargs and type(args[0]) is int and 0 < args[0] <= 62:
-        return number(host, note(host, owner, PYTHONS, Random.getrandbits, args), (0, 2 ** args[0] - 1))
+        return number(host, note(host, owner, PYTHONS, C_RANDOM.getrandbits, args), (0, 2 ** args[0] - 1))
     raise refusal(host, name)
 
 
-@answers_for(Random.randint, Random.randrange, when=from_outside)
+@answers_for(Random.randint, Random.randrange, when=unpatched)
 def call_integers(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     name, (owner, *numbers) = function.__name__, args
     if kwargs or (name == "randint" and len(numbers) != 2):
@@ -195,7 +228,7 @@ FLOATS = (
 LARGEST = 1e6  # arguments with which none of them raises for some of the numbers drawn
 
 
-@answers_for(*FLOATS, when=from_outside)
+@answers_for(*FLOATS, when=unpatched)
 def call_distribution(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """A float; whether the arguments will do, a generator of our own tells."""
     owner, *given = args
@@ -214,7 +247,7 @@ def tried(host: Any, function: Any, args: list[Any], kwargs: Any) -> Any:
         raise refusal(host, function.__name__) from None
 
 
-@answers_for(Random.seed, when=from_outside)
+@answers_for(Random.seed, when=unpatched)
 def call_seed(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     owner, *given = args
     if kwargs or len(given) > 1 or (given and type(given[0]) not in (int, str, bytes, type(None))):
@@ -239,7 +272,7 @@ def numbers_in(host: Any, name: str, values: Any) -> tuple[int, int] | None:
 MOST_VALUES = 4096
 
 
-@answers_for(Random.choice, when=from_outside)
+@answers_for(Random.choice, when=unpatched)
 def call_choice(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     owner, *given = args
     if kwargs or len(given) != 1:
@@ -248,7 +281,7 @@ def call_choice(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any
     return number(host, note(host, owner, PYTHONS, function, [constant(given[0])]), bounds)
 
 
-@answers_for(Random.sample, Random.choices, when=from_outside)
+@answers_for(Random.sample, Random.choices, when=unpatched)
 def call_sample(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """Numbers out of others: a list of them."""
     name, (owner, *given) = function.__name__, args
@@ -263,7 +296,7 @@ def call_sample(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any
     return numbers(host, note(host, owner, PYTHONS, function, given, kwargs), len(made), bounds) if made else []
 
 
-@answers_for(Random.shuffle, when=from_outside)
+@answers_for(Random.shuffle, when=unpatched)
 def call_shuffle(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     owner, *given = args
     if kwargs or len(given) != 1 or type(given[0]) is not list or len(given[0]) > LONGEST:
@@ -302,11 +335,11 @@ ANSWERED = frozenset({
 METHODS = [value for name, value in vars(Random).items() if type(value) is FunctionType and name[:2] != "__"]
 
 
-@answers_for(*(method for method in METHODS if method.__name__ not in ANSWERED), when=from_outside)
+@answers_for(*(method for method in METHODS if method.__name__ not in ANSWERED), when=unpatched)
 def refuse(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     raise refusal(host, function.__name__)
 
 
-for _name, _method in vars(Random.__base__).items():
+for _name, _method in vars(C_RANDOM).items():
     if type(_method) is MethodDescriptorType:
         OUTSIDE_METHODS[id(Random), _name] = call_c_method

@@ -132,7 +132,7 @@ class Learned:
         for failure in failures:
             if failure.check is LEN and failure.path is not None:
                 found = failure.path.load(values, {})
-                if type(found) in (list, tuple) and found and all(isinstance(item, Tensor) for item in found):
+                if type(found) in (list, tuple) and found and all(issubclass(type(item), Tensor) for item in found):
                     self.unsettled.add((failure.path, LEN))
 
     def expect_other_sizes(self, places: Iterable[Path]) -> None:

@@ -42,7 +42,7 @@ Row = Callable[[Any, Frame, Any, Mark, list[Any], dict[str, Any]], Any]
 
 def caller_of(function: Any) -> Any:
     """How a marked function is called by the program; the frames of those that native code calls: `replace_body`."""
-    return call_marked if isinstance(function, FUNCTIONS) and mark_of(function) is not None else None
+    return call_marked if type(function) in FUNCTIONS and mark_of(function) is not None else None
 
 
 def call_marked(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
@@ -185,7 +185,7 @@ def real_value(host: Any, function: Any, value: Any) -> Any:
         return kind(real_value(host, function, item) for item in value)
     if kind is dict:
         return {real_value(host, function, key): real_value(host, function, item) for key, item in value.items()}
-    if isinstance(value, type) and not host.is_inside_type(value):
+    if issubclass(type(value), type) and not host.is_inside_type(value):
         return value
     if kind is types.BuiltinFunctionType and is_free(value.__self__):
         return value
@@ -210,7 +210,7 @@ def is_changed(host: Any, record: Any) -> bool:
 
 def call_polyfill(host: Any, f: Frame, function: Any, mark: Mark, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The Python function in place of the original."""
-    if mark.folds and isinstance(function, C_FUNCTIONS):
+    if mark.folds and type(function) in C_FUNCTIONS:
         values = [*args, *kwargs.values()]
         if all(type(value) in CONSTANT_TYPES for value in values):
             return call_python(host, f, function, args, kwargs)

@@ -41,7 +41,7 @@ PASSED = frozenset({"_compiled_call_impl", "_call_impl", "forward"})  # what an 
 def call_module(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """A module without hooks is its forward."""
     record = host.records.get(id(args[0])) if args else None
-    if args and isinstance(args[0], torch.jit.ScriptModule):
+    if args and issubclass(type(args[0]), torch.jit.ScriptModule):
         name = args[0].original_name if record is not None else "a module"
         raise host.refuse("native-unknown", f"call of {name}, compiled by torch.jit", function=name)
     check_backward_hooks(host, args[0] if args else None)

@@ -315,7 +315,7 @@ def construct(host: Any, f: Frame, cls: Any, args: list[Any], kwargs: dict[str, 
 
 def constructor(function: Any) -> Any:
     """The caller of classes whose objects are tensors and that make them in Python."""
-    if not isinstance(function, type) or not issubclass(function, torch.Tensor) or function in PLAIN:
+    if not issubclass(type(function), type) or not issubclass(function, torch.Tensor) or function in PLAIN:
         return None
     if why_not(function) is not None:
         return None

@@ -85,7 +85,7 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
             seen: dict[int, Any] = {}
             args = [decayed(host, arg, seen) for arg in args]
             kwargs = {name: decayed(host, arg, seen) for name, arg in kwargs.items()} if kwargs else kwargs
-    elif isinstance(function, type) and reads_texts(function):
+    elif issubclass(type(function), type) and reads_texts(function):
         args = [without_text(arg) for arg in args]
         kwargs = kwargs and {name: without_text(arg) for name, arg in kwargs.items()}
     asker, host.asker_keeps = host.asker_keeps, kept
@@ -123,7 +123,7 @@ def runs_python(function: Any) -> bool:
         return True
     if kind is types.MethodType:
         return runs_python(function.__func__)
-    if isinstance(function, type):
+    if issubclass(type(function), type):
         return _frames.is_heap_type(function)
     return _frames.is_heap_type(kind) and type(_frames.type_lookup(kind, "__call__")) is types.FunctionType
 
@@ -195,7 +195,7 @@ KEEPING_MODULES = frozenset({"_operator", "_functools", "itertools", "_collectio
 def keeps(host: Any, function: Any) -> bool:
     """Whether something made in C may be given symbolic ints."""
     kind = type(function)
-    if isinstance(function, type):
+    if issubclass(type(function), type):
         return function in KEEPING_TYPES or is_plain_error(function) or function.__module__.startswith("torch")
     if kind in KEEPING_CALLABLES:
         return True
@@ -206,9 +206,9 @@ def keeps(host: Any, function: Any) -> bool:
         return owner in KEEPING_OWNERS or function.__name__ in OVERRIDES
     if kind is types.BuiltinFunctionType:
         owner = function.__self__
-        if isinstance(owner, type) and function.__name__ == "__new__":
+        if issubclass(type(owner), type) and function.__name__ == "__new__":
             return owner in KEEPING_TYPES
-        if owner is not None and not isinstance(owner, types.ModuleType):
+        if owner is not None and not issubclass(type(owner), types.ModuleType):
             return home_of(owner, function) in KEEPING_OWNERS or bool(host.recorder.takes(function))
         if function in KEEPING or function.__module__ in KEEPING_MODULES or function in STANDINS:
             return True
@@ -240,7 +240,7 @@ def is_polite(function: Any) -> bool:
 
 def moves(function: Any) -> bool:
     """Whether a function made in C does nothing with a text but move it."""
-    if isinstance(function, type):
+    if issubclass(type(function), type):
         return function in KEEPING_TYPES or is_plain_error(function)
     if type(function) is types.MethodWrapperType:
         return function.__name__ == "__init__" and is_plain_error(function.__objclass__)

@@ -182,7 +182,7 @@ class TensorHost(NumberHost):
         """Without an operation on tensors; a program that has seen one may still come to it."""
         if self.patient or any(node.op.startswith("call") for node in self.recorder.graph.nodes):
             return False
-        seen = self.recorder.made or any(isinstance(value, torch.Tensor) for value in self.carried)
+        seen = self.recorder.made or any(issubclass(type(value), torch.Tensor) for value in self.carried)
         return self.looks >= PATIENCE or not seen
 
     def begins_round(self, f: Frame) -> None:

@@ -162,7 +162,7 @@ def item_left_to_python(host: Any, f: Frame) -> Unsupported | None:
     varies = type(key.value) is int if type(key) is Lazy else type(key) is TracedInt
     if not varies or type(container) not in (list, tuple) or not may_break(host):
         return None
-    if not all(item is None or isinstance(item, torch.Tensor) for item in container):
+    if not all(item is None or issubclass(type(item), torch.Tensor) for item in container):
         return None
     refused: Unsupported = host.refuse("varying-loop", function=f.code.co_qualname)
     return refused
@@ -172,7 +172,7 @@ def is_data(value: Any, levels: int = LEVELS) -> bool:
     """A tensor, a number, or a few of them: nothing that chooses what to do, as modules and functions would."""
     if type(value) in (tuple, list):
         return levels > 0 and len(value) <= FEW and all(is_data(item, levels - 1) for item in value)
-    return value is None or isinstance(value, (int, float, torch.Tensor))
+    return value is None or issubclass(type(value), (int, float, torch.Tensor))
 
 
 def stamp(host: Any) -> Any:

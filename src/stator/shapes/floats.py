@@ -394,6 +394,8 @@ def _comparison(name: str) -> None:
     function = getattr(operator, name)
 
     def compare(self: TracedFloat, other: Any) -> Any:
+        if type(other) is complex and name in ("eq", "ne"):  # which a float leaves to the complex number
+            return function(self.decay(), other)
         if type(other) not in NUMBERS:
             return getattr(float, f"__{name}__")(self.decay(), constant(other))
         if self.path is None or type(other) not in (int, float) or not _is_bound(other) or self.value != self.value:

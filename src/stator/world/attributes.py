@@ -378,11 +378,21 @@ def read_native(world: World, f: Frame, obj: Any, name: str) -> Any:
         return value
     if isinstance(value, types.BuiltinFunctionType):
         world.notice_builtin(value)
-    if type(value) in BOUND and value.__self__ is obj:
+    if type(value) in BOUND and (value.__self__ is obj or is_of_class(world, obj, name, value)):
         return value
     if type(value) is Method and value.__self__ is obj and is_fixed(type(obj), name, value.__func__):
         return value
     return world.enter(value, record.path.get(name))
+
+
+def is_of_class(world: World, obj: Any, name: str, method: Any) -> bool:
+    """Whether C has just bound a method to the class of an object, which does not change."""
+    cls = type(obj)
+    if method.__self__ is not cls or type(_frames.type_lookup(cls, name)) is not types.ClassMethodDescriptorType:
+        return False
+    if _frames.is_heap_type(cls):
+        world.guard_type(cls)
+    return True
 
 
 def is_fixed(cls: type, name: str, function: Any) -> bool:

@@ -42,8 +42,8 @@ def enter_frozenset(world: World, obj: Any, path: Path) -> Any:
 def enter_elements(world: World, obj: Any, path: Path) -> list[Any]:
     """Elements of a set in iteration order."""
     world.guards.add(path, TYPE_IS, type(obj), world.origin())
-    world.guards.add(path, LEN, len(obj), world.origin())
     outer = list(base_of(type(obj), (set, frozenset)).__iter__(obj))
+    world.guards.add(path, LEN, len(outer), world.origin())
     items = [enter_element(world, item, path.iter_at(i)) for i, item in enumerate(outer)]
     if not all(is_key(item) or is_c_hashed(item) for item in outer):  # where each lies is what code of the user said
         if not all(map(same_place, items, outer)):
@@ -155,8 +155,9 @@ def enter_deque(world: World, obj: Any, path: Path) -> Any:
 
 def fill_deque(world: World, record: Record) -> None:
     path = record.path
-    world.guards.add(path, LEN, len(record.obj), world.origin())
-    items = [world.enter(item, path.seq(i)) for i, item in enumerate(list(deque.__iter__(record.obj)))]
+    outer = list(deque.__iter__(record.obj))
+    world.guards.add(path, LEN, len(outer), world.origin())
+    items = [world.enter(item, path.seq(i)) for i, item in enumerate(outer)]
     deque.extend(record.inner, items)
     record.before = items
 

@@ -112,13 +112,32 @@ def enter_instance(world: World, obj: Any, path: Path) -> Any:
     return obj
 
 
+def enter_hidden(world: World, obj: Any, path: Path) -> Any:
+    """An object whose state C keeps and reads by itself, also one of a class made in Python."""
+    entered = enter_opaque(world, obj, path)
+    if _frames.is_heap_type(type(obj)):
+        world.type_info(type(obj))
+    return entered
+
+
+def enter_match(world: World, obj: Any, path: Path) -> Any:
+    """A match of a text; the bytes of a buffer may be others by now."""
+    if not issubclass(type(obj.string), (str, bytes)):
+        raise world.refuse("outside-type", f"a match in a {type(obj.string).__name__}", type="re.Match")
+    return enter_opaque(world, obj, path)
+
+
+HIDING = (
+    datetime.date, datetime.timedelta, property, classmethod, staticmethod, struct.Struct, types.GenericAlias,
+    weakref.ref, functools.partial,
+)  # fmt: skip
 ZONES: dict[type, Any] = {cls: cls.__dict__["tzinfo"].__get__ for cls in (datetime.datetime, datetime.time)}
 
 
 def enter_moment(world: World, obj: Any, path: Path) -> Any:
     """A time: C passes its zone, perhaps an object of the program, to what it makes of it."""
     cls = type(obj)
-    entered = (enter_instance if _frames.is_heap_type(cls) else enter_opaque)(world, obj, path)
+    entered = enter_hidden(world, obj, path)
     read = next(read for base, read in ZONES.items() if issubclass(cls, base))
     if (zone := read(obj)) is not None:
         world.enter(zone, path.part("tzinfo", read))
@@ -134,7 +153,7 @@ def enter_cell(world: World, obj: Any, path: Path) -> Any:
 def enter_tuple(world: World, obj: Any, path: Path) -> Any:
     cls = type(obj)
     world.guards.add(path, TYPE_IS, cls, world.origin())
-    world.guards.add(path, LEN, len(obj), world.origin())
+    world.guards.add(path, LEN, tuple.__len__(obj), world.origin())
     items = [world.enter(item, path.item(i)) for i, item in enumerate(tuple.__iter__(obj))]
     if cls is tuple:
         return world.identities.enter_parts(obj, path, obj, items, tuple)
@@ -295,7 +314,7 @@ IMPORTERS: dict[int, Importer] = by_identity(
         weakref.ref: enter_weakref,
         super: enter_super,
         re.Pattern: singleton,
-        re.Match: enter_opaque,
+        re.Match: enter_match,
         struct.Struct: enter_opaque,
         **dict.fromkeys((operator.itemgetter, operator.attrgetter, operator.methodcaller), enter_getter),
         decimal.Context: ambient.enter_decimal_context,
@@ -325,6 +344,7 @@ FAMILIES: list[tuple[type, Importer]] = [
     (decimal.Context, ambient.enter_decimal_context),
     *((base, enter_value) for base in VALUES),
     *((base, enter_moment) for base in ZONES),
+    *((base, enter_hidden) for base in HIDING),
 ]
 
 

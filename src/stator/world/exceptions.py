@@ -21,6 +21,7 @@ UNWRITTEN = frozenset({"__dict__", "__traceback__"})
 READ_ONLY = frozenset({"message", "exceptions", "__dict__"})  # given to a group's __new__
 KEPT = frozenset({"value", "code"})  # numbers that C code does not look at
 LAST = "__suppress_context__"  # setting a cause changes it
+TRACEBACK = BaseException.__dict__["__traceback__"].__get__  # no code of the program runs
 
 
 def c_fields(cls: type) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def enter_exception(world: World, obj: Any, path: Path) -> Any:
     if _frames.is_heap_type(cls):
         world.type_info(cls)
     inner = blank(world, obj, path)
-    world.register(obj, path, inner).traceback = obj.__traceback__
+    world.register(obj, path, inner).traceback = TRACEBACK(obj)
     for name, descriptor in c_fields(cls).items():
         value = UNBOUND if name in READ_ONLY else field_value(descriptor, obj)
         if value is not UNBOUND:
