@@ -36,21 +36,34 @@ keep(PyObject *value, Scratch *scratch)
     return value;
 }
 
+static const struct { const char *name; size_t offset; } function_fields[] = {
+    {"__globals__", offsetof(PyFunctionObject, func_globals)},
+    {"__defaults__", offsetof(PyFunctionObject, func_defaults)},
+    {"__kwdefaults__", offsetof(PyFunctionObject, func_kwdefaults)},
+    {"__code__", offsetof(PyFunctionObject, func_code)},
+    {"__closure__", offsetof(PyFunctionObject, func_closure)},
+};
+static PyObject *function_names[Py_ARRAY_LENGTH(function_fields)]; /* owned; interned, as names of programs mostly are */
+
+static bool
+is_function_field(PyObject *name, size_t field)
+{
+    if (function_names[field] == NULL) {
+        function_names[field] = PyUnicode_InternFromString(function_fields[field].name);
+        forgive();
+    }
+    return name == function_names[field]
+           || (!PyUnicode_CHECK_INTERNED(name) && PyUnicode_CompareWithASCIIString(name, function_fields[field].name) == 0);
+}
+
 /* Attributes of plain functions are read from the struct: their getters raise audit events. Borrowed. */
 static PyObject *
 function_field(PyObject *object, PyObject *name)
 {
-    PyFunctionObject *function = (PyFunctionObject *)object;
-    const struct { const char *name; PyObject *value; } fields[] = {
-        {"__globals__", function->func_globals},
-        {"__defaults__", function->func_defaults},
-        {"__kwdefaults__", function->func_kwdefaults},
-        {"__code__", function->func_code},
-        {"__closure__", function->func_closure},
-    };
-    for (size_t i = 0; i < Py_ARRAY_LENGTH(fields); i++) {
-        if (PyUnicode_CompareWithASCIIString(name, fields[i].name) == 0) {
-            return fields[i].value == NULL ? Py_None : fields[i].value;
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(function_fields); i++) {
+        if (is_function_field(name, i)) {
+            PyObject *value = *(PyObject **)((char *)object + function_fields[i].offset);
+            return value == NULL ? Py_None : value;
         }
     }
     return NULL;

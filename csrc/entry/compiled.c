@@ -1,4 +1,5 @@
-/* The Compiled type: what stator.compile() returns. Tries its entries in turn, most recently hit first. */
+/* The Compiled type: what stator.compile() returns. Tries its entries in turn; one that hits twice in a row comes to the
+   front, so that the end of a loop, which is an entry of its own, does not come before the entry of its rounds. */
 #include "entry.h"
 #include <structmember.h>
 
@@ -18,6 +19,7 @@ typedef struct {
     PyObject *weakrefs;
     Entry *entries;
     Py_ssize_t count, capacity;
+    const Program *latest;  /* that was hit; only compared, it may be gone */
 } Compiled;
 
 #define FEW_LOADS 64
@@ -106,10 +108,11 @@ try_entry(Compiled *self, Py_ssize_t index, PyObject *const *args, Py_ssize_t na
         hit = 1;
     }
     else if (hit) {
-        Py_ssize_t now = index == 0 ? 0 : position(self, program);
+        Py_ssize_t now = index == 0 || self->latest != program ? 0 : position(self, program);
         if (now > 0) {
             move_to_front(self, now);
         }
+        self->latest = program;
         *result = PyObject_Vectorcall(function, loads + 1, (size_t)count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
         drop_loads(loads + 1, borrow ? 0 : count);
     }
@@ -432,7 +435,7 @@ compiled_reduce(PyObject *self, PyObject *Py_UNUSED(ignored))
 
 static PyMethodDef compiled_methods[] = {
     {"append", (PyCFunction)compiled_append, METH_VARARGS, "append(program, function): adds an entry in front"},
-    {"entries", (PyCFunction)compiled_entries, METH_NOARGS, "entries() -> [(program, function)], most recently hit first"},
+    {"entries", (PyCFunction)compiled_entries, METH_NOARGS, "entries() -> [(program, function)], as they are tried"},
     {"clear", (PyCFunction)compiled_clear_entries, METH_NOARGS, "clear(): drops all entries"},
     {"remove", (PyCFunction)compiled_remove, METH_O, "remove(i): drops one entry"},
     {"__reduce__", compiled_reduce, METH_NOARGS, "its qualified name"},

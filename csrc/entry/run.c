@@ -218,13 +218,18 @@ run_carefully(Program *program, PyObject *const *args, PyObject **out, bool *bor
     if (row == HIT) {
         give_loads(program, scratch, out, *borrow);
     }
-    PyObject *type, *error, *traceback;
-    PyErr_Fetch(&type, &error, &traceback);
+    PyObject *type = NULL, *error = NULL, *traceback = NULL;
+    bool interrupted = row != HIT && PyErr_Occurred();
+    if (interrupted) {
+        PyErr_Fetch(&type, &error, &traceback);
+    }
     /* Dropping a reference may run anything, also this program: it is still busy, so it gets a scratch of its own. */
     for (int32_t i = 0; i < scratch->owned_count; i++) {
         Py_DECREF(scratch->owned[i]);
     }
-    PyErr_Restore(type, error, traceback);
+    if (interrupted) {
+        PyErr_Restore(type, error, traceback);
+    }
     scratch->owned_count = 0;
     if (nested) {
         scratch_free(scratch);

@@ -100,13 +100,14 @@ read_flags(void)
 static inline void
 read_words(Words *words)
 {
-    if (thread_keys == NULL) {
-        thread_keys = dlsym(torch_library, THREAD_KEYS);
+    const uint64_t *keys = thread_keys;
+    if (keys == NULL) {
+        keys = thread_keys = dlsym(torch_library, THREAD_KEYS);
     }
     words->flags = read_flags();
     words->modes = (uint64_t)torch_abi.function_modes() << 32 | (uint64_t)torch_abi.dispatch_modes();
-    words->include = thread_keys[0];
-    words->exclude = thread_keys[1];
+    words->include = keys[0];
+    words->exclude = keys[1];
     words->functorch = 0;
     if (words->include != 0) {
         const Span *layers = torch_abi.functorch_layers();

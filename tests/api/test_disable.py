@@ -7,6 +7,7 @@ import torch
 import torch._dynamo
 
 import stator
+from stator import _entry, _frames
 from tests.harness import check
 
 ONE = torch.ones(2)
@@ -76,6 +77,43 @@ def test_what_it_calls(disable, recursive):
     for _ in range(2):
         assert step(ONE).tolist() == ((ONE.cos().sin() + 1) * 2 - 1).tolist()
     assert seen == [not recursive] * 2
+
+
+class Holder:
+    def method(self, x):
+        return leaf(x)
+
+
+CALLS = [
+    lambda function, method, x: function(x.cos()) - 1,
+    lambda function, method, x: function(x=x.cos()) - 1,
+    lambda function, method, x: function(*(x.cos(),), **{}) - 1,
+    lambda function, method, x: method(x.cos()) - 1,
+]
+
+
+@pytest.mark.parametrize("recursive", [True, False])
+@pytest.mark.parametrize("call", CALLS)
+def test_nobody_waits_for_frames_below_it(call, recursive):
+    """The hook is installed only where something below may be compiled."""
+    owners = []
+
+    def below(owner, *call):
+        owners.append(owner)
+        return _frames.below(owner, *call)
+
+    class Excluding(Holder):
+        method = stator.disable(Holder.method, recursive=recursive)
+
+    step = stator.compile(call, backend="eager")
+    _entry.set_step_runner(below)
+    try:
+        for _ in range(2):
+            got = step(stator.disable(leaf, recursive=recursive), Excluding().method, ONE)
+            assert got.tolist() == (ONE.cos().sin() + 1 - 1).tolist()
+    finally:
+        _entry.set_step_runner(_frames.below)
+    assert bool(owners) is not recursive and None not in owners
 
 
 @pytest.mark.parametrize("disable", SPELLINGS)

@@ -318,6 +318,26 @@ def formatting(x: Any) -> Any:
     return f"{width}", "%s-%d" % (name, width), x
 
 
+class Registering(type):
+    def __call__(cls, x: Any, *rest: Any, **options: Any) -> Any:
+        made = super().__call__(x * 2, *rest, **options)
+        made.label = f"{cls.__name__} {len(rest)}"
+        return made
+
+
+class Registered(metaclass=Registering):
+    label = ""
+
+    def __init__(self, x: Any, scale: float = 1.0) -> None:
+        self.x = x * scale
+
+
+@program(X)
+def made_by_a_metaclass(x: Any) -> Any:
+    made = [Registered(x + 1, 3.0), Registered(x, scale=0.5)]
+    return [(one.x.sin(), one.label) for one in made]
+
+
 @program(X)
 def class_inside(x: Any) -> Any:
     scale = 3

@@ -143,9 +143,40 @@ def partially(x: Any) -> Any:
     return functools.partial(Vector.__getitem__, key=3)(Vector(x.cos())).sin()
 
 
+class Making(type):
+    def __call__(cls, x: Any, *, more: Any = 0) -> Any:
+        made = super().__call__(broken(x) + more)
+        made.x = made.x.tan()
+        return made
+
+
+class Made(Vector, metaclass=Making):
+    pass
+
+
+def made_by_a_metaclass(x: Any) -> Any:
+    return Made(x.cos(), more=3).x.sin()
+
+
+class Refusing(type):
+    def __call__(cls, x: Any) -> Any:
+        raise ValueError(cls.__name__, broken(x))
+
+
+class Refused(metaclass=Refusing):
+    pass
+
+
+def refused_by_a_metaclass(x: Any) -> Any:
+    try:
+        return Refused(x.cos())
+    except ValueError as error:
+        return error.args[0], error.args[1].sin()
+
+
 PROGRAMS = (
     adding, reflected, in_place, comparing, negative, item, stored_item, contained, not_contained, following,
-    descriptor, stored_descriptor, stored_property, partially,
+    descriptor, stored_descriptor, stored_property, partially, made_by_a_metaclass, refused_by_a_metaclass,
 )  # fmt: skip
 
 

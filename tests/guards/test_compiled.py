@@ -56,7 +56,7 @@ def test_keywords_in_call_order() -> None:
     assert compiled(*(0,), **{"b": "B", "a": "A"}) == ("A", "B", 0)
 
 
-def test_most_recently_hit_comes_first() -> None:
+def test_one_that_hits_twice_in_a_row_comes_first() -> None:
     compiled = Compiled(missed, missed)
     programs = [entry_for(value) for value in range(4)]
     for program in programs:
@@ -67,8 +67,12 @@ def test_most_recently_hit_comes_first() -> None:
 
     assert order() == [3, 2, 1, 0]
     compiled(1)
-    assert order() == [1, 3, 2, 0]
+    compiled(2)
     compiled(1)
+    assert order() == [3, 2, 1, 0]  # in turn: none of them is worth more than the others
+    compiled(1)
+    assert order() == [1, 3, 2, 0]
+    compiled(2)
     compiled(9)
     assert order() == [1, 3, 2, 0]
     compiled.remove(1)

@@ -113,3 +113,56 @@ def test_entries_fit_the_call_they_were_made_from() -> None:
     before = stator.stats()["graphs"]
     assert torch.equal(compiled(x), program(x)) and torch.equal(compiled(x), program(x))
     assert stator.stats()["graphs"] == before + 1 and stator.stats()["recompiles"] == 0
+
+
+def test_slots_of_one_object_that_different_classes_define() -> None:
+    def program(equals: Any, x: Any) -> Any:
+        return equals([1]) is True, x + 1
+
+    receiver = [1]
+    compiled = stator.compile(program, backend="eager")
+    for cls in (list, object, list):
+        equals = cls.__eq__.__get__(receiver)
+        assert compiled(equals, torch.ones(2))[0] is program(equals, torch.ones(2))[0]
+
+
+def test_slots_of_a_class_are_known_by_what_they_are() -> None:
+    class Meta(type):
+        def slot(cls) -> Any:
+            return super().__call__
+
+    class Made(metaclass=Meta):
+        def __init__(self, x: Any) -> None:
+            self.x = x * 2
+
+    def program(make: Any, x: Any) -> Any:
+        return make(x + 1).x
+
+    stator.reset()
+    compiled = stator.compile(program, backend="eager")
+    for _ in range(3):
+        assert compiled(Made.slot(), torch.ones(2)).tolist() == [4, 4]
+    assert stator.stats()["recompiles"] == 0 and stator.stats()["frames_captured"] == 1
+
+
+class Filtered(dict[str, Any]):
+    """Its own `update` is not the one that goes on behind the break."""
+
+    def update(self, other: Any) -> None:  # type: ignore[override]
+        super().update(self.kept(other))
+
+    def kept(self, other: Any) -> Any:
+        stator.graph_break()
+        return {name: value * 2 for name, value in other.items() if name != "x"}
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, self.kept({"y": value})["y"])
+
+
+def test_methods_of_c_below_those_of_the_program() -> None:
+    def program(found: Any, x: Any) -> Any:
+        found.update({"x": x, "z": x + 1})
+        found["w"] = x + 2
+        return found
+
+    check(program, Filtered(a=1), torch.ones(2), fullgraph=False, expect_breaks=2)

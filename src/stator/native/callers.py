@@ -273,9 +273,11 @@ def call_class(host: Host, f: Frame, cls: Any, args: list[Any], kwargs: dict[str
 
 
 def maker(f: Frame, cls: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
-    """The `__new__` or `__init__` that making an instance calls first, if that is one of the user's."""
-    if _frames.type_lookup(type(cls), "__call__") is not type.__dict__["__call__"]:
-        return None
+    """What making an instance calls first, if that is one of the user's: `__call__` of a metaclass, `__new__` or
+    `__init__`."""
+    method = _frames.type_lookup(type(cls), "__call__")
+    if method is not type.__dict__["__call__"]:
+        return method if type(method) is Function else None
     found = _frames.type_lookup(cls, "__init__")
     initializer = found if type(found) is Function and found.__code__.co_argcount else None
     made = _frames.type_lookup(cls, "__new__")

@@ -37,6 +37,8 @@ class Origin(NamedTuple):
     finish: str | None = None  # what is done with the result of that call
 
 
+CALLS = frozenset({"CALL", "CALL_FUNCTION_EX"})
+
 _made: WeakValues[tuple[Any, ...], CodeType] = WeakValues()  # one code object per place
 _origins: dict[int, Origin] = {}  # by address
 
@@ -288,6 +290,14 @@ class Break:
         return looping(self.frames)
 
     # ---- the instruction itself -----------------------------------------------------------------
+
+    def callee(self) -> Any:
+        """What the instruction calls; None for those that are no calls."""
+        inner = self.frames[-1]
+        if units(inner.code)[inner.unit][0] not in CALLS:
+            return None
+        method, function = inner.operands[:2]
+        return self.values[function if method < 0 else method]
 
     def step(self) -> list[Piece]:
         """The functions that execute the breaking instruction inside frames that look like the user's."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -36,6 +36,15 @@ def is_excluded(function: Any) -> bool:
     if not marks or not marks.get("_torchdynamo_disable"):
         return False
     return "_torchdynamo_wrapper_id" not in marks or is_torch_wrapper(function)
+
+
+def is_excluded_below(function: Any) -> bool:
+    """Whether neither a function nor anything that it calls is compiled."""
+    function = function.__func__ if type(function) is MethodType else function
+    if type(function) is not FunctionType or not is_excluded(function):
+        return False
+    marks = _frames.instance_dict(function) or {}
+    return "_torchdynamo_disable" in marks and marks.get("_torchdynamo_disable_recursive") is not False
 
 
 def is_torch_wrapper(function: Any) -> bool:

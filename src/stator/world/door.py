@@ -75,6 +75,9 @@ def enter_method(world: World, obj: Any, path: Path) -> Any:
     return world.register_shadow(obj, path, types.MethodType(function, receiver))
 
 
+DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
+
+
 def is_free(owner: Any) -> bool:
     """Whether a C function with this `__self__` is a function of a module or class rather than a bound method."""
     cls = type(owner)
@@ -87,8 +90,8 @@ def is_free(owner: Any) -> bool:
 
 def enter_builtin(world: World, obj: Any, path: Path) -> Any:
     """A C function: by identity if it belongs to a module or class, else as a method of its receiver."""
-    owner = obj.__self__
-    if is_free(owner):
+    owner, is_slot = obj.__self__, type(obj) is types.MethodWrapperType
+    if is_free(owner) and not is_slot:  # the slot of a class (`super().__call__`) is another object each time
         world.guards.add(path, IS, obj, world.origin())
         ambient.notice_function(world, obj)
         world.notice_builtin(obj)
@@ -96,12 +99,23 @@ def enter_builtin(world: World, obj: Any, path: Path) -> Any:
     world.guards.add(path, TYPE_IS, type(obj), world.origin())
     receiver = world.enter(owner, path.get("__self__"))
     world.guards.add(path.get("__name__"), EQ, obj.__name__, world.origin())
+    if is_slot:
+        world.guards.add(path.get("__objclass__"), IS, obj.__objclass__, world.origin())
     if receiver is owner:
         world.notice_builtin(obj)
         return obj
     if type(receiver) is not type(owner) and hasattr(receiver, "decay"):  # a number or text that varies
         receiver = receiver.decay()
-    return world.register_shadow(obj, path, getattr(receiver, obj.__name__))
+    return world.register_shadow(obj, path, bound_to(receiver, obj))
+
+
+def bound_to(receiver: Any, method: Any) -> Any:
+    """The same method of C, of another receiver: not what the program's class has under its name (`super().update`)."""
+    for base in type.__dict__["__mro__"].__get__(type(receiver)):
+        found = type.__dict__["__dict__"].__get__(base).get(method.__name__)
+        if type(found) in DESCRIPTORS and found.__get__(method.__self__) == method:
+            return found.__get__(receiver)
+    return getattr(receiver, method.__name__)
 
 
 def enter_instance(world: World, obj: Any, path: Path) -> Any:
