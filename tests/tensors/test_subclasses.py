@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
 import stator
+from stator.report.events import recording
 from tests.harness import check
 
 
@@ -224,6 +225,30 @@ def test_modes_go_on_behind_a_break() -> None:
 
     inputs = [(torch.ones(2),), (-torch.ones(2),)]
     check(program, vary=inputs, fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+class Labelled(torch.Tensor):
+    """What is made of one keeps the attributes of the first."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = super().__torch_function__(func, types, args, kwargs or {})
+        given = next((each.__dict__ for each in args if isinstance(each, Labelled)), None)
+        if isinstance(result, Labelled) and given:
+            result.__dict__.update(given)
+        return result
+
+
+def test_attributes_of_an_object_are_not_asked_for_by_its_class() -> None:
+    def program(x: Any) -> Any:
+        y = x.as_subclass(Labelled)
+        y.label = {"size": 3}
+        z = y + 1
+        return z.as_subclass(torch.Tensor), type(z).__name__, z.label
+
+    with recording("break", "skip") as seen:
+        check(program, torch.ones(2), fullgraph=False, expect_breaks=None, expect_graphs=None)
+    assert {event.break_id for event in seen} == {"tensor-metadata"}
 
 
 def test_what_cannot_be_stood_in_for() -> None:

@@ -1,5 +1,5 @@
-"""Warnings that torch's C code gives on the way to a kernel, for backends that trace: the entry function has torch
-give them, by the same call of tensors without data."""
+"""Warnings that torch's C code gives: those of functions that run while capturing, and, for backends that trace, those
+on the way to a kernel: the entry function has torch give them, by the same call of tensors without data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from stator import _frames
-from stator.native.warn import action_for, place_of, show
+from stator.native.warn import action_for, is_inside, issue, place_of, show
 from stator.tensors.lowering import substitute
 from stator.tensors.propagate import quiet
 
@@ -73,6 +73,18 @@ def note(host: Any, func: Any, args: Any, kwargs: Any, is_factory: bool) -> None
         raise host.refuse("native-effect", "a warning that is an error", function=str(func))
     host.recorder.heard.update(str(row.message) for row in heard)
     host.defer(warner.give, [filename, line, module, namespace], None)
+
+
+def give(host: Any, warning: warnings.WarningMessage) -> None:
+    """A function that runs while capturing has warned: the program hears of it where it calls that function."""
+    f = _frames.top_frame()
+    place, text = place_of(f, 1), str(warning.message)
+    action = "error" if place is None else action_for(host, f, text, warning.category, place[2], place[1])
+    if action == "ignore":
+        return
+    if place is None or action == "error" or is_inside(host):
+        raise host.refuse("native-effect", "a warning that the program looks at", function=text.partition(" ")[0])
+    issue(host, f, warning.message, warning.category, place)
 
 
 def made(func: Any, args: Any, kwargs: Any, is_factory: bool) -> Warner | None:

@@ -158,13 +158,17 @@ def read_attribute(host: Any, f: Frame, traced: Any, name: str) -> Any:
             return host.call(f, ours.fget, [traced], None)
         value = host.load_attr(f, cls, name)
         return types.MethodType(value, traced) if type(ours) is types.FunctionType else value
-    if not isinstance(theirs, (types.GetSetDescriptorType, property)) or not is_enabled(host, [traced]):
-        return NOT_DISPATCHED
-    if getattr(theirs, "__objclass__", None) is object:  # `__class__` is nobody's to override
+    if not is_asked_for(theirs) or not is_enabled(host, [traced]):
         return NOT_DISPATCHED
     getter = getattr(torch.Tensor, name).__get__
     classes = [] if host.without_classes else asked(host, [traced], None)
     return ask(host, f, classes, [getter, tuple(map(host.class_of, classes)), (traced,), {}])
+
+
+def is_asked_for(descriptor: Any) -> bool:
+    """Whether a class or mode has a say in what torch has here: not in `__class__` and `__dict__`, Python's own."""
+    owner = getattr(descriptor, "__objclass__", None)
+    return isinstance(descriptor, (types.GetSetDescriptorType, property)) and owner not in (object, torch.Tensor)
 
 
 def write_attribute(host: Any, f: Frame, traced: Any, name: str, value: Any) -> Any:
@@ -177,7 +181,7 @@ def write_attribute(host: Any, f: Frame, traced: Any, name: str, value: Any) -> 
         if _frames.type_lookup(type(ours), "__set__") is not UNBOUND:
             raise host.refuse("tensor-subclass", f"assignment to {name}", type=cls.__qualname__)
         return NOT_DISPATCHED
-    if not isinstance(theirs, (types.GetSetDescriptorType, property)) or not is_enabled(host, [traced]):
+    if not is_asked_for(theirs) or not is_enabled(host, [traced]):
         return NOT_DISPATCHED
     setter = getattr(torch.Tensor, name).__set__
     classes = [] if host.without_classes else asked(host, [traced], None)

@@ -108,6 +108,7 @@ class TensorHost(NumberHost):
         self.recorder.may_warn = lambda: not is_inside(self)
         self.recorder.may_break = lambda: self.may_break
         self.recorder.warned = functools.partial(heard_warnings.note, self)
+        self.recorder.told = functools.partial(heard_warnings.give, self)
         self.recorder.is_outside = lambda tensor: id(tensor) in self.records
         self.recorder.looked_at = self.guard_part
         self.told_compiling = False  # the program asked, and the answer was yes

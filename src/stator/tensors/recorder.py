@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
@@ -122,6 +123,7 @@ class Recorder:
         self.before_write: Callable[[TracedTensor], None] = lambda traced: None  # in such a graph, first to a tensor
         self.heard: set[str] = set()  # warnings of calls, which are given for a graph that is traced
         self.warned: Callable[..., None] = lambda *call: None  # a call that warns was recorded for such a graph
+        self.told: Callable[[warnings.WarningMessage], None] = lambda warning: None  # a call that ran for real warned
         self.may_break: Callable[[], bool] = lambda: False  # whether CPython may do what the graph cannot
         self.may_warn: Callable[[], bool] = lambda: True  # whether filters are those that the graph will find
         self.constants: dict[fx.Node, torch.Tensor] = {}  # results that no input decides, see tensors/constants.py

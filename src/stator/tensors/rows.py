@@ -132,8 +132,12 @@ def _resize(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
 
 def _run_for_real(func: Any) -> Handler:
     def run(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
-        with torch._C.DisableTorchFunction():
-            return func(*args, **kwargs)
+        with torch._C.DisableTorchFunction(), warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            result = func(*args, **kwargs)
+        for one in warned:
+            recorder.told(one)
+        return result
 
     return run
 
