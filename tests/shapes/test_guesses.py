@@ -280,3 +280,39 @@ def test_batches_that_are_constants_are_found_at_once():
     assert guesses.dims(changed, now) == {0, 1} and guesses.dims(other, now) == {0, 1}
     guesses.correct([(changed, "size", 0)])
     assert guesses.dims(changed, now) == {1} and guesses.dims(other, now) == {1}
+
+
+class Cache:
+    """Keys of earlier calls."""
+
+    def __init__(self, keys=None):
+        self.keys = keys
+
+
+def step(ids, mask, cache):
+    keys = ids.float()[..., None] * torch.arange(1.0, 5.0)
+    if cache.keys is not None:
+        keys = torch.cat([cache.keys, keys], 1)
+    cache.keys = keys
+    return (keys * mask[..., None]).sum(1)
+
+
+def test_a_cache_has_as_many_rows_as_the_ids():
+    """Prompts and single tokens in turn, batches that vary later: two compilations for prompts, one for tokens."""
+
+    def call(rows, length, earlier=0):
+        ids, mask = torch.ones(rows, length, dtype=torch.long), torch.ones(rows, earlier + length, dtype=torch.long)
+        return ids, mask, Cache(torch.randn(rows, earlier, 4) if earlier else None)
+
+    sizes = ((2, 8), (2, 1, 8), (2, 11), (3, 11), (3, 1, 11), (5, 20), (5, 1, 20))
+    check(step, vary=[call(*size) for size in sizes], expect_recompiles=2, expect_graphs=None)
+
+
+def test_a_table_with_as_many_rows_as_examples():
+    """It is no reason to compile for each number of examples."""
+
+    def program(x, cache):
+        return x @ cache.keys + 1
+
+    calls = [(torch.randn(rows, 2), Cache(torch.randn(2, 3))) for rows in (2, 4, 2, 5, 3)]
+    check(program, vary=calls, expect_recompiles=1, expect_graphs=2)

@@ -120,14 +120,16 @@ class Guesses:
             return NONE
         given = is_given(path) and not tensor.requires_grad
         every = self._may_vary(path, tensor, given)
+        kept = not given and not tensor.requires_grad and path.chain()[0].accessor is paths.ARG
         found = frozenset(
             dim
             for dim, size in enumerate(tensor.shape)
             if size > 1
-            and (every or size in self.gone or (given and self._goes_with_others(dim, size)))
+            and (every or size in self.gone or self._goes_with_others(dim, size, given, kept))
             and (path, "size", dim) not in self.wrong
         )
-        self.guessed.update({(path, dim): tensor.shape[dim] for dim in found})
+        if not kept:  # a table of as many rows as there are examples says nothing about those
+            self.guessed.update({(path, dim): tensor.shape[dim] for dim in found})
         return found
 
     def twins(self, path: Path) -> list[Path]:
@@ -135,8 +137,11 @@ class Guesses:
         seen = self.shapes.get(path, ())
         return [other for other, shapes in self.shapes.items() if shapes == seen] if len(seen) > 1 else []
 
-    def _goes_with_others(self, dim: int, size: int) -> bool:
-        """Whether a dimension of data is as long as one of another argument, or is the one that counts examples."""
+    def _goes_with_others(self, dim: int, size: int, given: bool, kept: bool) -> bool:
+        """Whether a dimension of data is as long as one of another argument, or is the one that counts examples, also
+        where an argument keeps what it was made of them."""
+        if not given:
+            return kept and dim == 0 and (dim, size) in self.places
         if size in self.counts or (self.modular and dim == 0):
             return True
         return (self.modular or dim == 0) and (dim, size) in self.places
