@@ -255,6 +255,8 @@ class TestRefused:
             ("x[x > 0]", "data-dependent-shape"),
             ("x.sum().backward()", "autograd"),
             ("x.data_ptr()", "tensor-numpy"),
+            ("x.const_data_ptr()", "tensor-numpy"),
+            ("x.storage_type()", "tensor-numpy"),
             ("x.grad_fn.name() if x.grad_fn else x.register_hook(print)", "autograd"),
             ("recorder.call(torch.Tensor.set_, (x, x))", "tensor-metadata"),
             ("torch.zeros(2, requires_grad=True)", "autograd"),

@@ -79,7 +79,8 @@ def _refuse(break_id: str) -> Callable[[Any], Handler]:
 
 # Methods that hand out memory, identity or autograd state, by the break they are.
 _REFUSED_METHODS: dict[str, str] = {
-    "tensor-numpy": "__array__ __array_wrap__ __dlpack__ __dlpack_device__ data_ptr storage untyped_storage",
+    "tensor-numpy": "__array__ __array_wrap__ __dlpack__ __dlpack_device__ data_ptr const_data_ptr"
+    " storage storage_type untyped_storage",
     "autograd": "backward register_hook register_post_accumulate_grad_hook",
     "tensor-metadata": "set_ share_memory_ is_shared is_set_to _is_view resize_as_sparse_ detach_ pin_memory is_pinned",
     "native-callback": "apply_ map_ map2_",
