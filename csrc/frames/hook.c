@@ -4,6 +4,7 @@
 
 _Thread_local Thread stator_thread;
 static int armed_threads; /* spans now open over all threads; guarded by the GIL */
+static _Thread_local int own_spans; /* those of this thread */
 static Py_ssize_t extra_index = -1;
 
 static PyObject *own_folder; /* file name prefix of stator's own code; strong */
@@ -232,15 +233,26 @@ static PyObject *hook(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag
 }
 
 void stator_hook_install(void) {
+    own_spans++;
     if (armed_threads++ == 0) {
         _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), hook);
     }
 }
 
 void stator_hook_remove(void) {
+    own_spans--;
     if (--armed_threads == 0) {
         _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), _PyEval_EvalFrameDefault);
     }
+}
+
+/* forget_threads(): in the child of a fork, whose other threads are no more. */
+static PyObject *forget_threads(PyObject *module, PyObject *ignored) {
+    if (armed_threads > 0 && own_spans == 0) {
+        _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), _PyEval_EvalFrameDefault);
+    }
+    armed_threads = own_spans;
+    Py_RETURN_NONE;
 }
 
 /* mark_code(code, mark): what the hook does with frames of this code. */
@@ -272,6 +284,7 @@ static PyObject *armed(PyObject *module, PyObject *ignored) {
 
 PyMethodDef stator_hook_methods[] = {
     {"collecting", collecting, METH_NOARGS, "whether a function in gc.callbacks runs on this thread"},
+    {"forget_threads", forget_threads, METH_NOARGS, "in the child of a fork: no other thread has open spans"},
     {"armed", armed, METH_NOARGS, "how many spans are open over all threads"},
     {"set_own_folder", set_own_folder, METH_O, "code from files with this prefix is stator's own"},
     {"mark_code", mark_code, METH_VARARGS, "mark_code(code, TAKEN | SKIPPED | TRANSPARENT)"},

@@ -17,6 +17,8 @@ from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
+from stator import forking
+
 CAPACITY = 10_000
 
 
@@ -63,7 +65,7 @@ class Event:
 
 Subscriber = Callable[[Event], None]
 
-_lock = threading.RLock()  # a signal handler may come back here
+_lock = forking.lock()  # a signal handler may come back here
 _buffer: deque[Event] = deque(maxlen=CAPACITY)
 _counts: dict[str, int] = {}
 _codes: dict[int, weakref.ref[CodeType]] = {}  # by identity: equal code objects of two functions are two

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 import stator
-from stator import _frames
+from stator import _frames, forking
 from stator._entry import mortal
 from stator.emit.emitter import Emitter
 from stator.emit.plan import CannotRebuild, Source
@@ -87,6 +87,7 @@ from stator.shapes.policy import Policy
 from stator.tensors.traced import TracedTensor
 from stator.world.class_contents import ClassContents
 
+forking.in_child(_frames.forget_threads)
 _frames.set_own_folder(os.path.dirname(stator.__file__) + os.sep)
 
 

@@ -11,13 +11,15 @@ from typing import Any
 
 import torch.compiler
 
+from stator import forking
+
 
 class _Thread(threading.local):
     depth = 0
 
 
 _thread = _Thread()
-_lock = threading.RLock()  # a signal handler may come back here
+_lock = forking.lock()  # a signal handler may come back here
 _captures = 0  # of all threads: torch's flag belongs to the process
 _flag_before = False
 
@@ -68,6 +70,15 @@ def _count(change: int) -> None:
         _captures += change
         if change < 0 and _captures == 0:
             torch.compiler._is_compiling_flag = _flag_before
+
+
+@forking.in_child
+def _forget_threads() -> None:
+    """Captures of threads that are no more."""
+    global _captures
+    if _captures and not _thread.depth:
+        torch.compiler._is_compiling_flag = _flag_before
+    _captures = _thread.depth
 
 
 def exclude(fn: Callable[..., Any], recursive: bool = True, reason: str | None = None) -> Callable[..., Any]:

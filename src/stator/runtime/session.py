@@ -6,7 +6,6 @@ import copy
 import functools
 import logging
 import sys
-import threading
 import traceback
 import warnings
 from collections import deque
@@ -18,7 +17,7 @@ from typing import Any
 
 import torch
 
-from stator import _entry, _frames
+from stator import _entry, _frames, forking
 from stator.code import resume
 from stator.code.hidden import is_hidden
 from stator.code.own_files import OWN_FILES
@@ -552,7 +551,7 @@ class Session(Cache):
 
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         self.options = options
-        self.lock = threading.RLock()
+        self.lock = forking.lock()
         self.busy = False  # somebody captures; only a hint, as interruptions may leave it as it is
         self.continuations: WeakValues[tuple[Any, ...], ResumedCache] = WeakValues()
         self.graphs = Shared()

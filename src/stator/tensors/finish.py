@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import torch
@@ -10,9 +9,10 @@ from torch import fx, nn
 from torch.autograd import grad_mode
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
+from stator import forking
 from stator.tensors.checks import advance
 
-_writing = threading.RLock()
+_writing = forking.lock()
 
 
 class LazyGraph(_LazyGraphModule):
