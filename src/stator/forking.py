@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections.abc import Callable
 from typing import Any
 
-_locks: weakref.WeakSet[Any] = weakref.WeakSet()
+from stator.weak_values import WeakValues
+
+_locks: WeakValues[int, Any] = WeakValues()  # by address
 _forgetting: list[Callable[[], None]] = []
 
 
 def lock() -> Any:
     """A reentrant lock that is free in a child, unless the thread that forked holds it."""
     made: Any = threading.RLock()
-    _locks.add(made)
+    _locks[id(made)] = made
     return made
 
 

@@ -27,6 +27,22 @@ def assigned(x: Any) -> Any:
     return y.sin()
 
 
+def test_looking_at_memory_is_no_part_of_the_graph() -> None:
+    targets: list[str] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        targets.extend(str(node.target) for node in graph.graph.nodes if node.op.startswith("call"))
+        return graph.forward
+
+    def program(x: Any) -> Any:
+        y = x * 2
+        y[0] = 1
+        return y
+
+    stator.compile(program, backend=backend)(torch.ones(3))
+    assert len(targets) == 2, targets
+
+
 def refused(x: Any) -> Any:
     y = x * 2
     try:

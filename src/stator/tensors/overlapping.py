@@ -171,9 +171,9 @@ def _region(func: Any, args: Sequence[Any], meta: Meta) -> Geometry | None:
     index = args[1] if type(args[1]) is tuple else (args[1],)
     if not all(type(one) in _INDICES for one in index) or any(map(is_from_data, _bounds(index))):
         return None
-    whole = torch.empty(0, device="meta").as_strided(*place)
-    part = whole[hint(index)]
-    return tuple(part.shape), part.stride(), part.storage_offset()
+    with torch._C.DisableTorchFunction():  # nothing of this is part of the program
+        part = torch.empty(0, device="meta").as_strided(*place)[hint(index)]
+        return tuple(part.shape), part.stride(), part.storage_offset()
 
 
 def _is_distinct(place: Geometry) -> bool:
