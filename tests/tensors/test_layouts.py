@@ -67,3 +67,15 @@ def test_powers_of_numbers_lie_row_by_row(backend):
 
 def test_normal_numbers_lie_row_by_row():
     check(lambda x: [torch.normal(*args).stride() for args in ((x, x), (x, 1.0), (0.0, x))], torch.rand(2, 3).t())
+
+
+@pytest.mark.parametrize("operator", [torch.add, torch.lt, torch.div, torch.maximum])
+def test_operands_of_another_type_are_copied_before(operator):
+    """The copy has no gaps, which decides the stride of a dimension of one."""
+    memory = torch.arange(8)
+    program = lambda x, n: operator(x, n).stride()
+    for strides in [(2, 1), (3, 5), (0, 1), (1, 2)]:
+        for others in [(1, 1), (1, 2), (2, 2)]:
+            number = memory.as_strided((2, 1), strides)
+            check(program, torch.rand(8).as_strided((2, 1), others), number)
+            check(program, number.int(), memory.as_strided((2, 1), others))

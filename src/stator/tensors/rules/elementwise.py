@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from stator.shapes.scalar import TracedInt
-from stator.tensors.meta import Meta
+from stator.tensors.meta import Meta, intern
 from stator.tensors.rules.layout import (
     are_exact,
     are_in_order,
@@ -63,8 +63,9 @@ def _kind(operand: Any) -> Any:
     return int if type(operand) is TracedInt else type(operand)
 
 
-def _common(*operands: Any, dtype: torch.dtype) -> Fresh:
-    metas = [x for x in operands if is_meta(x)]
+def _common(*operands: Any, dtype: torch.dtype, brought: torch.dtype | None = None) -> Fresh:
+    """A result of a type; operands that are not of the type they are brought to are copied to that first."""
+    metas = [x if brought is None or x.dtype is brought else _converted(x) for x in operands if is_meta(x)]
     need(metas and all(is_meta(x) or is_operand(x) for x in operands))
     shape = broadcast([meta.size for meta in metas])
     need(shape is not None)
@@ -76,6 +77,11 @@ def _common(*operands: Any, dtype: torch.dtype) -> Fresh:
     return Fresh(shape, dtype, elementwise(shape, metas, len(metas) < len(operands)))
 
 
+def _converted(meta: Meta) -> Meta:
+    """A copy in another type, as far as its layout matters."""
+    return intern((meta.key[0], copied(meta), *meta.key[2:])) if type(meta) is Meta else meta
+
+
 def _accepts(a: Any, b: Any) -> None:
     need(is_meta(a) or is_meta(b))
     need(all(is_meta(x) or is_operand(x) for x in (a, b)))
@@ -85,7 +91,8 @@ def _accepts(a: Any, b: Any) -> None:
 
 def _arithmetic(a: Any, b: Any) -> Fresh:
     _accepts(a, b)
-    return _common(a, b, dtype=promoted(a, b))
+    dtype = promoted(a, b)
+    return _common(a, b, dtype=dtype, brought=dtype)
 
 
 def _numeric(a: Any, b: Any) -> Fresh:
@@ -103,8 +110,9 @@ def _between(a: Meta, b: Meta) -> Fresh:
 def _division(a: Any, b: Any) -> Fresh:
     need(is_meta(a) or is_definite(b))  # eager multiplies the reciprocal
     made = _numeric(a, b)
-    dtype = made.dtype if made.dtype in FLOATS else torch.get_default_dtype()
-    return Fresh(made.size, dtype, made.stride)
+    if made.dtype in FLOATS:
+        return made
+    return _common(a, b, dtype=torch.get_default_dtype(), brought=torch.get_default_dtype())
 
 
 def _power(a: Any, b: Any) -> Fresh:
@@ -121,7 +129,7 @@ def _bits(a: Any, b: Any) -> Fresh:
 
 def _comparison(a: Any, b: Any) -> Fresh:
     _accepts(a, b)
-    return _common(a, b, dtype=torch.bool)
+    return _common(a, b, dtype=torch.bool, brought=promoted(a, b))
 
 
 def _floating(meta: Meta) -> Fresh:
