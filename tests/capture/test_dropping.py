@@ -207,7 +207,7 @@ def test_made_inside() -> None:
 
 def test_new_objects_do_not_compile_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each call has a class of its own, which dies: the limit counts all captures."""
-    monkeypatch.setattr("stator.runtime.session.MOST_CAPTURES", 4)
+    monkeypatch.setattr("stator.runtime.cache.MOST_CAPTURES", 4)
     compiled = compile(calls, backend="eager", options={"recompile_limit": 1})
     session = compiled.miss.__self__
     with warnings.catch_warnings(record=True) as said:

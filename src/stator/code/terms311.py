@@ -1,4 +1,4 @@
-"""Python 3.11: what instructions mean to those who read several as one idiom (cuts.py, pads.py, messages.py)."""
+"""Python 3.11: what instructions mean to those who read several as one idiom (cuts, pads, messages, comparisons)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,14 @@ def nothing(arg: Any) -> tuple[Term, ...]:
 
 
 COMPARISON = "COMPARE_OP"
+# name -> what a condition is where the instruction jumps forward, and whether it stays on the stack then.
+BRANCHES: dict[str, tuple[bool, bool]] = {
+    "POP_JUMP_FORWARD_IF_FALSE": (False, False),
+    "POP_JUMP_FORWARD_IF_TRUE": (True, False),
+    "JUMP_IF_FALSE_OR_POP": (False, True),
+    "JUMP_IF_TRUE_OR_POP": (True, True),
+}
+NONE_BRANCHES = {"POP_JUMP_FORWARD_IF_NONE": True, "POP_JUMP_FORWARD_IF_NOT_NONE": False}  # whether it jumps at None
 # name -> what the instruction does, in order; whatever is not here ends an idiom.
 TERMS: dict[str, Row] = {
     "LOAD_CONST": one("constant"),

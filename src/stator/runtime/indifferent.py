@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from stator.code.operators import COMPARE
-from stator.code.terms311 import COMPARISON
+from stator.code.terms311 import BRANCHES, COMPARISON, NONE_BRANCHES
 from stator.frame import UNBOUND, Frame
 from stator.shapes.arithmetic import number_of
 from stator.shapes.scalar import TracedInt
@@ -23,14 +23,6 @@ COMPARISONS = frozenset(COMPARE.values())
 _INTS = frozenset({int, TracedInt})
 _LOOKED_AT = frozenset({type(None), bool, int, torch.Tensor})  # types of values that enter for the sake of an answer
 _MOST = 32  # instructions of a side
-# name -> what a condition is where the instruction jumps, and whether it stays on the stack then.
-_BRANCHES: dict[str, tuple[bool, bool]] = {
-    "POP_JUMP_FORWARD_IF_FALSE": (False, False),
-    "POP_JUMP_FORWARD_IF_TRUE": (True, False),
-    "JUMP_IF_FALSE_OR_POP": (False, True),
-    "JUMP_IF_TRUE_OR_POP": (True, True),
-}
-_NONES = {"POP_JUMP_FORWARD_IF_NONE": True, "POP_JUMP_FORWARD_IF_NOT_NONE": False}  # whether it jumps at None
 
 
 class _Unknown(Exception):
@@ -43,7 +35,7 @@ def answer(host: Any, f: Frame, function: Any, args: tuple[Any, ...]) -> bool | 
     if info.names[f.lasti] != COMPARISON or any(type(arg) not in _INTS for arg in args):
         return None
     following = info.ops[f.lasti][2]
-    if info.names[following] not in _BRANCHES:
+    if info.names[following] not in BRANCHES:
         return None
     symbols = next(arg.symbols for arg in args if type(arg) is TracedInt)
     if host.recorder.sub is not None or symbols.is_answered(function, *args):
@@ -79,14 +71,14 @@ class _Side:
         """Executes an instruction; what comes is the next one."""
         name = self.f.info.names[unit]
         _, arg, following = self.f.info.ops[unit]
-        if name in _BRANCHES:
-            jumps_if, stays = _BRANCHES[name]
+        if name in BRANCHES:
+            jumps_if, stays = BRANCHES[name]
             jumps = self.condition() is jumps_if
             if not (jumps and stays):
                 self.stack.pop()
             return int(arg if jumps else following)
-        if name in _NONES:
-            return int(arg if (self.pop() is None) is _NONES[name] else following)
+        if name in NONE_BRANCHES:
+            return int(arg if (self.pop() is None) is NONE_BRANCHES[name] else following)
         if name not in _STEPS:
             raise _Unknown
         _STEPS[name](self, arg)
