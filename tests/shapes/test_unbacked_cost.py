@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import cProfile
-import pstats
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from sympy.core.cache import clear_cache
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._pytree import tree_leaves
 
@@ -18,6 +15,7 @@ from stator.report.events import recording
 from stator.shapes.bounding import Bounding
 from stator.shapes.unknowns import LARGEST_CHOICE, Unknowns
 from stator.tensors import planning
+from tests.shapes.counting import calls
 
 ROWS = torch.arange(48.0).reshape(16, 3)
 WEIGHT = torch.arange(9.0).reshape(3, 3)
@@ -162,19 +160,10 @@ def test_no_long_maxima(program: Callable[..., Any], monkeypatch: pytest.MonkeyP
     assert max(lengths) <= LARGEST_CHOICE
 
 
-def calls(program: Callable[..., Any], count: int) -> int:
-    """Calls of functions to capture a program."""
-    stator.reset()
-    clear_cache()  # of sympy, which knows the symbols of other captures
-    compiled, profile = stator.compile(program, backend="eager", fullgraph=True), cProfile.Profile()
-    profile.runcall(compiled, torch.full((count,), 2))
-    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize("program", [padded_in_a_loop, padded_sequences])
 def test_no_more_for_each_of_more(program: Callable[..., Any]) -> None:
-    calls(program, 12)  # what is found out once for the process
-    few, some, many = (calls(program, count) for count in (20, 50, 80))
+    calls(program, torch.full((12,), 2))  # what is found out once for the process
+    few, some, many = (calls(program, torch.full((count,), 2)) for count in (20, 50, 80))
     assert many - some <= 1.2 * (some - few)
     assert many - some <= 30 * 16_000
 

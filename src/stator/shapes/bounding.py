@@ -54,6 +54,7 @@ class Bounding:
         self._unbounded: set[int] = set()  # unknowns without a lower bound
         self._signed: set[int] = set()  # unknowns that may be negative
         self._lows: list[int] = []  # lower bounds of all; 0 where there is none
+        self._history: list[tuple[Unknown, int | None]] = []  # lower bounds before they were raised, the last one last
         self._users: dict[Any, list[int]] = {}  # by symbol: the unknowns whose expressions it is in
         self._facts = 0  # how often a lower bound became known
         self._shared: dict[int, dict[int, list[Number]]] = {}  # what many numbers are made of that one is chosen from
@@ -215,9 +216,9 @@ class Bounding:
                 if least is not None:
                     self._raise_only(self.all[user], least)
 
-    def lows(self) -> list[tuple[Unknown, int | None]]:
-        """All lower bounds as they are."""
-        return [(unknown, unknown.low) for unknown in self.all]
+    def mark(self) -> int:
+        """A moment that lower bounds may be put back to."""
+        return len(self._history)
 
     def rise(self, number: Polynomial) -> set[int]:
         """Takes all that a number is made of to be more than one, as it is in this call; of what that is news."""
@@ -249,11 +250,10 @@ class Bounding:
             return None if above is None else above // unknown.parts[1]
         return unknown.hint if unknown.expr.is_Symbol else None
 
-    def put_back(self, lows: list[tuple[Unknown, int | None]]) -> None:
-        """Lower bounds as they were."""
-        for unknown, low in lows:
-            if unknown.low == low:
-                continue
+    def put_back(self, mark: int) -> None:
+        """Lower bounds as they were at a moment."""
+        while len(self._history) > mark:
+            unknown, low = self._history.pop()
             unknown.low = low
             self._lows[unknown.index] = low or 0
             (self._unbounded.add if low is None else self._unbounded.discard)(unknown.index)
@@ -276,6 +276,7 @@ class Bounding:
             self._set_low(found, low)
 
     def _set_low(self, found: Unknown, low: int) -> None:
+        self._history.append((found, found.low))
         found.low = self._lows[found.index] = low
         self._unbounded.discard(found.index)
         if low >= 0:

@@ -16,6 +16,15 @@ from stator.shapes.unbacked import Question, answer, is_condition, usually
 USUAL = 8192  # what compilers may take a size for that only data tells
 TRIED = "sizevars.expect_true"  # how Inductor asks for what it needs to generate code in a certain way
 
+# Signs of inequalities with the sides exchanged, and what they say of the left side: its least and its largest value.
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_BOUNDS: dict[str, Callable[[Any], tuple[Any, Any]]] = {
+    "<": lambda number: (None, number - 1),
+    "<=": lambda number: (None, number),
+    ">": lambda number: (number + 1, None),
+    ">=": lambda number: (number, None),
+}
+
 
 class Place(SLoc):
     """Where in the user's program a guard comes from."""
@@ -66,6 +75,17 @@ def env_class() -> Any:
         """Whether a number is compared with 1 or 2, to know whether there is more than one element."""
         limit = {"<": 2, ">=": 2, ">": 1, "<=": 1}.get(expr.rel_op)
         return limit is not None and expr.args[1] == limit
+
+    def _bounded(expr: Any) -> tuple[Any, Any, Any] | None:
+        """The symbol of an inequality with a number, its least and its largest value by that."""
+        if not expr.is_Relational or expr.rel_op not in _MIRRORED:
+            return None
+        left, sign, right = expr.lhs, expr.rel_op, expr.rhs
+        if left.is_Integer:
+            left, sign, right = right, _MIRRORED[sign], left
+        if not left.is_Symbol or not left.is_integer or not right.is_Integer:
+            return None
+        return left, *_BOUNDS[sign](right)
 
     def _unless_empty(expr: Any) -> Any:
         """A question about strides without regard to empty dimensions, which count as one: those are arbitrary, too."""
@@ -190,6 +210,28 @@ def env_class() -> Any:
 
         def evaluate_guards_expression(self, code: str, args: Any) -> bool:
             return cached_guards.hold(self, code, super().evaluate_guards_expression)
+
+        def _refine_ranges(self, expr: Any) -> None:
+            """A symbol compared with a number has its bounds at once: sympy thinks long about how to solve that."""
+            found = _bounded(expr)
+            if found is None or found[0] in self.replacements or found[0] not in self.var_to_range:
+                super()._refine_ranges(expr)
+                return
+            symbol, least, most = found
+            known = self.var_to_range[symbol]
+            lower = known.lower if least is None or least <= known.lower else least
+            upper = known.upper if most is None or most >= known.upper else most
+            if (lower, upper) == (known.lower, known.upper):
+                return
+            self._update_var_to_range(symbol, ValueRanges(lower, upper))
+            if self.var_to_range[symbol].is_singleton():
+                self._set_replacement(symbol, self.var_to_range[symbol].lower, "only one value is left")
+            self._update_version_counter()
+
+        def _generate_unique_id(self, source_name: str) -> int:
+            """The next number: to look for a free one near the hash of a name takes as long as there are symbols."""
+            self.unique_ids.add(number := len(self.unique_ids))
+            return number
 
         def size_symbol(self, value: int, source: Source) -> Any:
             """What `create_symbol` makes for a size, without comparing it with one: sympy thinks long about that."""

@@ -6,6 +6,7 @@ relation follows from it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,14 +21,15 @@ class Ones:
     def __init__(self, env: Any, unknowns: Unknowns) -> None:
         self.env = env
         self.unknowns = unknowns
-        self.undecided: dict[Any, None] = {}
+        self.undecided: dict[Any, int] = {}  # by symbol: its place in the order of their coming
+        self._order = itertools.count()
         self.pretended: dict[Any, int] = {}  # by symbol: its size in this call
         self._looked = 0  # guards that hold for this call
         self._overlooked: set[int] | None = None  # unknowns that are taken not to be one by what is asked now
 
     def add(self, symbol: Any, value: int | None) -> None:
         """A size that may be one; `value`: what it is in this call, if that is not its hint."""
-        self.undecided[symbol] = None
+        self.undecided[symbol] = next(self._order)
         if value is not None:
             self.pretended[symbol] = value
 
@@ -36,7 +38,8 @@ class Ones:
         if self._overlooked is not None:
             return self._overlook(function, a, b)
         found = self._symbols(a) | self._symbols(b)
-        symbols = [symbol for symbol in reversed(list(self.undecided)) if symbol in found and self._may_be(symbol)]
+        symbols = sorted(found, key=self.undecided.__getitem__, reverse=True)
+        symbols = [symbol for symbol in symbols if self._may_be(symbol)]
         symbols.sort(key=self.pretended.__contains__)  # of the others the last one first: an image is rarely one wide
         for some in ([[symbol] for symbol in symbols] if len(symbols) > 1 else []) + [symbols]:
             known = self._unless_one(some, function, a, b) if some else None
@@ -96,7 +99,7 @@ class Ones:
 
     def _unless_one(self, symbols: Iterable[Any], function: Any, a: Number, b: Number) -> bool | None:
         """The comparison with higher lower bounds, which stay only if they decide it."""
-        before = self.unknowns.lows()
+        before = self.unknowns.mark()
         for symbol in symbols:
             self.unknowns.exceed(symbol, 2)
         known = self.unknowns.known(function, a, b)
@@ -106,7 +109,7 @@ class Ones:
 
     def _overlook(self, function: Any, a: Number, b: Number) -> bool | None:
         """The comparison with all that is more than one in this call as more than one."""
-        before = self.unknowns.lows()
+        before = self.unknowns.mark()
         raised = [self.unknowns.rise(number) for number in (a, b) if type(number) is Polynomial]
         if not any(raised):
             return None

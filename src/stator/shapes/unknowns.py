@@ -386,12 +386,11 @@ class Unknowns(Bounding):
                     replaced = self.of(self.env.replace(self.all[user].expr))
                     if replaced is not self.all[user].number:
                         self._replaced[user] = replaced
-        for index, made in enumerate(self.all[:]):  # of a quotient the parts come first
-            if made.parts is not None:
-                number, divisor = made.parts
-                replaced = self.floor(self._replace(number), divisor)
-                if replaced is not made.number:
-                    self._replaced[index] = replaced
+        for index in sorted(self._floored):  # of a quotient the parts come first
+            number, divisor = self.all[index].parts  # type: ignore[misc]
+            replaced = self.floor(self._replace(number), divisor)
+            if replaced is not self.all[index].number:
+                self._replaced[index] = replaced
 
     def _replace(self, number: Polynomial) -> Number:
         return self._substitute(number, self._replaced)
