@@ -2,6 +2,7 @@
 
 import dis
 import pickle
+import time
 
 import pytest
 import torch
@@ -49,6 +50,8 @@ USES = {
     uses.walrus: ("if", ""),
     uses.chained: ("if", ""),
     uses.append: ("container", ""),
+    uses.case: ("case", ""),
+    uses.case_guard: ("case", ""),
 }
 
 
@@ -89,7 +92,7 @@ def test_all_kinds_have_words():
 
 
 def test_advice_is_about_breaks_that_exist():
-    assert {key[0] for key in (*remedy.ADVICE, *remedy.BY_OPERATION)} <= set(BREAKS)
+    assert {key[0] for key in (*remedy.ADVICE, *remedy.BY_OPERATION, *remedy.COMPARING)} <= set(BREAKS)
 
 
 @pytest.mark.parametrize("key", remedy.ADVICE, ids="/".join)
@@ -179,3 +182,44 @@ def test_the_condition_of_a_whole_statement():
     assert remedy._test("elif n > 3:\n    x = 1") == "n > 3"
     assert remedy._test("while n and m:\n    x = 1") == "n and m"
     assert remedy._test("x[n]") == "x[n]" and remedy._test("for x in") == "for x in"
+
+
+def ranked(values):
+    return sorted(values, key=lambda value: value.sum())
+
+
+def ranked_in_place(values):
+    values.sort(key=torch.sum)
+    return values
+
+
+def largest(values):
+    return max(values, key=lambda value: value.sum() + values[0].sum())
+
+
+@pytest.mark.parametrize("program, part", [(ranked, "torch.sort"), (ranked_in_place, "torch.sort"), (largest, "amax")])
+def test_functions_that_compare(program, part):
+    error = fullgraph(program, [torch.ones(2), torch.zeros(2)])
+    assert error.break_id == "data-dependent-branch"
+    assert " compares tensors by their data; " in error.remedy and part in error.remedy
+
+
+def test_a_pattern():
+    def program(x):
+        match x.sum().item():
+            case 0.0:
+                return x
+            case _:
+                return -x
+
+    error = fullgraph(program, torch.ones(2))
+    assert " feeds `match`; choose" in error.remedy
+
+
+def test_clocks_and_files(tmp_path):
+    def timed(x):
+        return x + (time.perf_counter_ns() > 0)
+
+    assert fullgraph(timed, torch.ones(2)).remedy == remedy._CLOCK
+    with open(tmp_path / "log", "w") as file:
+        assert fullgraph(lambda x: x + file.write("a"), torch.ones(2)).remedy == remedy._FILE

@@ -154,3 +154,15 @@ def chained(x):
 
 def append(x):
     return [x.item() for _ in (1, 2)]
+
+
+def case(x):
+    match x.item():
+        case 3:
+            return 1
+
+
+def case_guard(x):
+    match x.ndim:
+        case 1 if x.item():
+            return 1

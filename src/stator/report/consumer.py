@@ -120,8 +120,11 @@ def _line(place: dis.Instruction) -> int:
 
 
 def _condition(step: _Step) -> Use:
-    """`assert`, `while` or `if`: by what the jump leads to and whether the test is repeated at the end of a loop."""
+    """`assert`, `while`, `case` or `if`: by what the jump leads to, whether the test is repeated at the end of a loop,
+    and what stands before it."""
     place = step.instruction
+    if _is_case(step.code, place):
+        return Use("case", line=_line(place))
     all_of_them = list(dis.get_instructions(step.code))
     following = next((each for each in all_of_them if each.offset > place.offset), None)
     if following is not None and following.opname == "LOAD_ASSERTION_ERROR":
@@ -131,6 +134,13 @@ def _condition(step: _Step) -> Use:
     )
     in_comprehension = step.code.co_name in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
     return Use("while" if again and not in_comprehension else "if", line=_line(place))
+
+
+def _is_case(code: CodeType, place: dis.Instruction) -> bool:
+    """Whether an instruction is part of the pattern of a `case`, or of its guard, which has the place of the pattern."""
+    line, _, column, _ = _span(place)
+    before = linecache.getline(code.co_filename, line).encode()[:column].split() if line is not None else []
+    return before[:1] == [b"case"]
 
 
 def _call(step: _Step) -> Use:

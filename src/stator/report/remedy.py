@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 BRANCH, VALUE, SHAPE = "data-dependent-branch", "data-dependent-value", "data-dependent-shape"
 
+CLOCKS = ("time", "perf_counter", "monotonic", "process_time", "thread_time")
+FILES = ("TextIOWrapper", "FileIO", "BufferedReader", "BufferedWriter", "BufferedRandom")
+
 _CHOOSE = "choose between both results with torch.where, or use torch.cond"
 _STEPS = "run a fixed number of steps and mask the rest with torch.where, or loop outside of the compiled function"
 _ASSERT = "use torch._assert_async, or check it outside of the compiled function"
@@ -22,9 +25,14 @@ _SHOW = "return the tensor and print it outside of the compiled function"
 _KEEP = "keep the tensor itself, and read it outside of the compiled function"
 _MASK = "keep the full shape and mask with torch.where(condition, value, 0)"
 
+_CLOCK = "Take the time outside of the compiled function, before and after its call."
+_FILE = "Read and write files outside of the compiled function, or exclude the function that does with stator.disable."
+_FIND = "compare with a stack of all of them, (torch.stack(values) == value), or do it outside of the compiled function"
+
 # (break, kind of consumer[, its name]) → what to do instead.
 ADVICE: dict[tuple[str, ...], str] = {
     **{(row, "if"): _CHOOSE for row in (BRANCH, VALUE)},
+    **{(row, "case"): _CHOOSE for row in (BRANCH, VALUE)},
     **{(row, "while"): _STEPS for row in (BRANCH, VALUE)},
     **{(row, "assert"): _ASSERT for row in (BRANCH, VALUE)},
     **{(row, "and"): "use torch.logical_and on the tensors" for row in (BRANCH, VALUE)},
@@ -56,7 +64,7 @@ ADVICE: dict[tuple[str, ...], str] = {
     (SHAPE, "attribute", "mean"): "divide the masked sum, torch.where(condition, value, 0).sum(), by mask.sum()",
     **{(SHAPE, kind): _MASK for kind in ("arithmetic", "call", "attribute", "index", "return", "store", "subscripted")},
     ("native-impure", "if"): "take the decision outside of the compiled function and pass it as an argument",
-    ("native-impure", "arithmetic"): "pass the number as a tensor, so that a new value needs no new compilation",
+    ("native-impure", "arithmetic"): "pass the number as an argument: one that changes needs no new compilation",
     ("native-impure", "format"): "build the text outside of the compiled function",
     ("native-impure", "nothing"): "remove it, or do it outside of the compiled function: the result is not used",
     ("tensor-numpy", "call"): "use the torch function that does what {consumer} does, or call it outside",
@@ -65,7 +73,16 @@ ADVICE: dict[tuple[str, ...], str] = {
     ("disabled-function", "nothing"): "call it before or after the compiled function: the result is not used",
 }
 
-# (break, function or type) → what to do instead, where the operation alone says enough.
+# (break, function that is called) → what to do instead, where its comparisons are what breaks.
+COMPARING: dict[tuple[str, str], str] = {
+    (BRANCH, "sorted"): "sort all at once with torch.sort, or by the torch.argsort of the stacked keys",
+    (BRANCH, "sort"): "sort all at once with torch.sort, or by the torch.argsort of the stacked keys",
+    (BRANCH, "max"): "use torch.maximum, or torch.stack(values).amax(0)",
+    (BRANCH, "min"): "use torch.minimum, or torch.stack(values).amin(0)",
+    **{(BRANCH, name): _FIND for name in ("index", "count", "remove")},
+}
+
+# (break, function, its owner, or type) → what to do instead, where the operation alone says enough.
 BY_OPERATION: dict[tuple[str, str], str] = {
     ("cannot-rebuild", "async_generator"): "Consume the asynchronous generator inside, or make it outside.",
     ("cannot-rebuild", "Tensor.__deepcopy__"): "Copy a tensor with x.detach().clone(), or copy before compiling.",
@@ -73,6 +90,9 @@ BY_OPERATION: dict[tuple[str, str], str] = {
     ("data-dependent-value", "torch.as_tensor"): "Put tensors together with torch.stack.",
     ("data-dependent-value", "Tensor.__repr__"): "Return the tensor and print it outside of the compiled function.",
     ("data-dependent-value", "Tensor.__format__"): "Return the tensor and print it outside of the compiled function.",
+    **{("native-impure", f"time.{clock}{unit}"): _CLOCK for clock in CLOCKS for unit in ("", "_ns")},
+    **{("native-impure", f"datetime.{name}"): _CLOCK for name in ("now", "today", "utcnow")},
+    **{("native-outside-object", file): _FILE for file in FILES},
     ("outside-type", "ndarray"): "Convert it with torch.from_numpy before the compiled function.",
     ("outside-iterator", "generator"): "Pass list(generator), or call the generator function inside.",
     ("tensor-numpy", "Tensor.data_ptr"): "Compare tensors with `is`; addresses belong to the running program.",
@@ -83,6 +103,7 @@ BY_OPERATION: dict[tuple[str, str], str] = {
 # How a kind of consumer is called in a sentence.
 WORDS: dict[str, str] = {
     "if": "`if`",
+    "case": "`match`",
     "while": "`while`",
     "assert": "`assert`",
     "and": "`and`",
@@ -110,9 +131,10 @@ WORDS: dict[str, str] = {
 
 def remedy(break_id: str, fields: Mapping[str, Any], stack: Sequence[Location]) -> str:
     """What to do about a break at the end of a stack of places, outermost first."""
-    for key in ("function", "type"):
-        if advice := BY_OPERATION.get((break_id, str(fields.get(key, "")))):
-            return advice
+    if advice := _by_operation(break_id, fields):
+        return advice
+    if stack and (advice := COMPARING.get((break_id, _called(stack[-1].expression)))):
+        return f"{_operation(fields, stack)} compares tensors by their data; {advice}."
     use = consumer_of(stack)
     advice = _advice(break_id, use) if use is not None else None
     if use is None or advice is None:
@@ -141,6 +163,22 @@ def words(use: Use) -> str:
 
 def _advice(break_id: str, use: Use) -> str | None:
     return ADVICE.get((break_id, use.kind, use.name)) or ADVICE.get((break_id, use.kind))
+
+
+def _by_operation(break_id: str, fields: Mapping[str, Any]) -> str | None:
+    function = str(fields.get("function", ""))
+    names = (function, function.rpartition(".")[0], str(fields.get("type", "")))
+    return next((BY_OPERATION[break_id, name] for name in names if (break_id, name) in BY_OPERATION), None)
+
+
+def _called(text: str) -> str:
+    """The name of the function or method that an expression is a call of."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):
+        return ""
+    function = tree.func if isinstance(tree, ast.Call) else None
+    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
 
 
 def _operation(fields: Mapping[str, Any], stack: Sequence[Location]) -> str:
