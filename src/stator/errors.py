@@ -121,10 +121,10 @@ class StatorError(RuntimeError):
 
     stack: tuple[Location, ...] = ()  # the lines of the program that lead there, outermost first
 
-    def locate(self, code: CodeType | None) -> None:
-        """Belongs to the call of this code, if nothing more precise is known."""
-        if code is not None and not self.stack:
-            self.stack = (Location(code),)
+    def locate(self, place: Location | None) -> None:
+        """Belongs to the call that begins here, if nothing more precise is known."""
+        if place is not None and not self.stack:
+            self.stack = (place,)
 
     def report(self) -> dict[str, Any]:
         """What an event says about this error: id, reason, remedy, place."""

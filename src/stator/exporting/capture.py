@@ -24,7 +24,7 @@ from stator.guards.path import Path
 from stator.options import Options
 from stator.report import events
 from stator.runtime.assemble import Assembly
-from stator.runtime.calls import Call, code_of
+from stator.runtime.calls import Call, place_of
 from stator.runtime.capture import Capture, Entry
 from stator.runtime.learned import Learned
 from stator.runtime.tensor_host import TensorHost
@@ -143,7 +143,7 @@ class ProgramCapture(Capture):
             raise
         except StatorError as error:
             if self.raised is None:
-                error.locate(code_of(self.root.forward) if self.root is not None else self.call.code)
+                error.locate(self.call.place if self.root is None else place_of(self.root.forward))
                 raise
             entry = None
         if self.raised is not None:

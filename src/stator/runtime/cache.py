@@ -185,7 +185,7 @@ class Cache:
         if not options.fullgraph and self.idles():
             self.given_up = True
             error = unsupported("long-run", function=call.name)
-            error.locate(call.code)
+            error.locate(call.place)
             events.emit("skip", name=call.name, code=call.code, **error.report())
             return False
         failures = self.failures(call)
@@ -211,7 +211,7 @@ class Cache:
         text = "\n  ".join([f"{call.name} was compiled {self.captures} times (recompile_limit)", *reasons])
         limit = {"function": call.name, "limit": options.recompile_limit}
         error = RecompileLimit("recompile-limit", text, fields=limit)
-        error.locate(call.code)
+        error.locate(call.place)
         if options.fullgraph:
             raise error
         self.given_up = True
@@ -307,7 +307,7 @@ class Cache:
         except (Again, ConstraintViolation):
             raise
         except StatorError as error:
-            error.locate(capture.call.code)
+            error.locate(capture.call.place)
             return None, error
 
     def retried(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Container
 from typing import Any
 
 from stator import _entry, _frames
-from stator.errors import Unsupported
+from stator.errors import Location, Unsupported
 from stator.guards import path as paths
 from stator.guards.path import Path
 from stator.native.callers import CO_VARARGS, CO_VARKEYWORDS
@@ -90,6 +90,11 @@ class Call:
         return code_of(shown(self.function))
 
     @property
+    def place(self) -> Location | None:
+        """Where it begins."""
+        return place_of(shown(self.function))
+
+    @property
     def name(self) -> str:
         function = shown(self.function)
         return getattr(function, "__qualname__", type(function).__qualname__)
@@ -146,6 +151,11 @@ class ResumedCall(Call):
     @property
     def code(self) -> types.CodeType | None:
         return self.continuation.code
+
+    @property
+    def place(self) -> Location | None:
+        code, unit = self.continuation.broken
+        return Location(code, 2 * unit)
 
     @property
     def name(self) -> str:
@@ -226,6 +236,12 @@ def enter_or_wait(
         host.forget_since(known)
         host.lazy = True
         return Lazy(value, path)
+
+
+def place_of(function: Any) -> Location | None:
+    """Where the code begins that a callable runs first."""
+    code = code_of(function)
+    return None if code is None else Location(code)
 
 
 def code_of(function: Any) -> types.CodeType | None:

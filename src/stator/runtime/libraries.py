@@ -30,10 +30,10 @@ _WORLDLY = frozenset({
     "ssl", "subprocess", "tarfile", "tempfile", "threading", "tokenize", "urllib", "webbrowser", "zipfile",
 })  # fmt: skip
 
-# Parts of torch that do.
-_WORLDLY_TORCH = tuple(
-    _TORCH + part
-    for part in ("_weights_only_unpickler.py", "hub.py", "package" + os.sep, "profiler" + os.sep, "serialization.py")
+# Parts of torch that do, or that work below a class of tensors which is not captured.
+_WHOLE_TORCH = tuple(
+    os.path.join(_TORCH, *part.split("/"))
+    for part in ("_weights_only_unpickler.py", "hub.py", "nested/", "package/", "profiler/", "serialization.py")
 )
 
 # Those that take numbers apart: what they keep of one, such as numerators, is another constant each time.
@@ -63,4 +63,4 @@ def is_left_whole(filename: str) -> bool:
         return filename.removeprefix(_FROZEN).rstrip(">") in _WORLDLY
     if is_standard(filename):
         return filename.removeprefix(_STDLIB).partition(os.sep)[0].removesuffix(".py") in _WORLDLY | _EXACT
-    return filename.startswith(_WORLDLY_TORCH) or has_no_tensors(filename)
+    return filename.startswith(_WHOLE_TORCH) or has_no_tensors(filename)
