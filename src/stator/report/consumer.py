@@ -137,7 +137,7 @@ def _condition(step: _Step) -> Use:
 
 
 def _is_case(code: CodeType, place: dis.Instruction) -> bool:
-    """Whether an instruction is part of the pattern of a `case`, or of its guard, which has the place of the pattern."""
+    """Whether an instruction is part of a `case`: of the pattern, or of the guard, which has the same place."""
     line, _, column, _ = _span(place)
     before = linecache.getline(code.co_filename, line).encode()[:column].split() if line is not None else []
     return before[:1] == [b"case"]
