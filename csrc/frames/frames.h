@@ -31,6 +31,7 @@ typedef struct Thread {
     Frame *ending;              /* the frame in which an object is being finalized, or NULL */
     PyObject *below;      /* who takes the frames below a break, NULL: nobody; borrowed */
     PyObject *alone;      /* function whose frames CPython runs, but not what they call; borrowed from its wrapper */
+    int tracing;          /* how many functions of sys.settrace or sys.setprofile run around the last span */
     int user_recursion;   /* recursion budget of the captured program */
     char *stack_limit;    /* lowest C stack address interpretation may reach */
 } Thread;

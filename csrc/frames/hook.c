@@ -171,9 +171,16 @@ static int is_told_of_collection(PyThreadState *ts, _PyInterpreterFrame *raw) {
     return 0;
 }
 
-/* collecting() -> whether such a function runs on this thread, or what it calls. */
-static PyObject *collecting(PyObject *module, PyObject *ignored) {
+/* Whether a function that traces or profiles the thread runs, or what it calls, which was not there when the span began. */
+static int is_watching(PyThreadState *ts) { return tracing_depth(ts) > stator_thread.tracing; }
+
+/* apart() -> whether code runs on this thread that is no part of the program: a function in gc.callbacks, or one that
+   traces or profiles, or what they call. */
+static PyObject *apart(PyObject *module, PyObject *ignored) {
     PyThreadState *ts = PyThreadState_Get();
+    if (is_watching(ts)) {
+        Py_RETURN_TRUE;
+    }
     _PyInterpreterFrame *raw = told_of_collection(ts) ? current_frame(ts) : NULL;
     while (raw && !is_told_of_collection(ts, raw)) {
         raw = raw->previous;
@@ -184,17 +191,18 @@ static PyObject *collecting(PyObject *module, PyObject *ignored) {
 /* Runs a frame and all below it as if nothing was captured or compiled. */
 static PyObject *run_apart(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag) {
     PyObject *below = stator_thread.below;
-    int armed = stator_thread.armed;
+    int armed = stator_thread.armed, tracing = stator_thread.tracing;
     stator_thread.below = NULL;
     stator_thread.armed = 0;
     PyObject *result = _PyEval_EvalFrameDefault(ts, raw, throwflag);
     stator_thread.armed = armed;
     stator_thread.below = below;
+    stator_thread.tracing = tracing;
     return result;
 }
 
 static PyObject *hook(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag) {
-    if (is_told_of_collection(ts, raw)) {
+    if (is_watching(ts) || is_told_of_collection(ts, raw)) {
         return run_apart(ts, raw, throwflag);
     }
     if (!stator_thread.armed) {
@@ -234,6 +242,7 @@ static PyObject *hook(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag
 
 void stator_hook_install(void) {
     own_spans++;
+    stator_thread.tracing = tracing_depth(PyThreadState_Get());
     if (armed_threads++ == 0) {
         _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), hook);
     }
@@ -283,7 +292,7 @@ static PyObject *armed(PyObject *module, PyObject *ignored) {
 }
 
 PyMethodDef stator_hook_methods[] = {
-    {"collecting", collecting, METH_NOARGS, "whether a function in gc.callbacks runs on this thread"},
+    {"apart", apart, METH_NOARGS, "whether a function in gc.callbacks, or one that traces, runs on this thread"},
     {"forget_threads", forget_threads, METH_NOARGS, "in the child of a fork: no other thread has open spans"},
     {"armed", armed, METH_NOARGS, "how many spans are open over all threads"},
     {"set_own_folder", set_own_folder, METH_O, "code from files with this prefix is stator's own"},

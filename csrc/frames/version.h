@@ -34,5 +34,7 @@ static inline PyObject *subclasses_of(PyTypeObject *cls) {
 static inline PyObject *told_of_collection(PyThreadState *ts) {
     return ts->interp->gc.collecting ? ts->interp->gc.callbacks : NULL;
 }
+/* How many functions of sys.settrace and sys.setprofile run on a thread, each called from what the one before it runs. */
+static inline int tracing_depth(PyThreadState *ts) { return ts->tracing; }
 
 #endif

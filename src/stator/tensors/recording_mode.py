@@ -32,7 +32,7 @@ class RecordingMode(TorchFunctionMode):
         self.recorder = recorder
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if _frames.collecting():  # a function of the collector's, wherever the program just is
+        if _frames.apart():  # a function that the collector or the interpreter calls, wherever the program just is
             return func(*args, **(kwargs or {}))
         if self.recorder.catching:
             raise Caught(func, args, kwargs)
