@@ -11,7 +11,6 @@ from stator.shapes.scalar import TracedInt
 from stator.tensors import meta
 from tests.harness import check
 
-
 kept: dict[tuple[int, int], Any] = {}
 
 

@@ -491,7 +491,9 @@ class Recorder:
             if symbolic:
                 known = plan_of(target.func, args, kwargs, found, state, self.symbols, self.symbolic_mode)
             else:
-                if self.symbols is not None:  # numbers that are constants by now are nothing for the memo of all captures
+                if (
+                    self.symbols is not None
+                ):  # numbers that are constants by now are nothing for the memo of all captures
                     args, kwargs = hint(args), hint(kwargs)
                 try:
                     known = plan_of(target.func, args, kwargs, found, state)
