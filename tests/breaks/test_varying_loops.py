@@ -241,10 +241,6 @@ def test_layers_of_other_models() -> None:
     assert not swept(run, [(model, torch.randn(2, 3)) for model in models])
 
 
-def test_generators_are_unrolled() -> None:
-    assert not swept(lambda x: sum(torch.tanh(part) for part in x.unbind(1)), tensors(LENGTHS[:3]))
-
-
 def test_gradients() -> None:
     cell = torch.nn.GRUCell(3, 3)
 

@@ -338,3 +338,23 @@ def test_what_is_chosen_is_not_asked_for_its_class() -> None:
     for n in range(2, 9):
         assert torch.equal(compiled(torch.ones(2), n), torch.ones(2) * (n / 2))
     assert not told
+
+
+class Batch:
+    """Its length is a size."""
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+def test_lengths_that_methods_tell_are_sizes() -> None:
+    def program(batch: Any, seen: list[Any]) -> Any:
+        y = batch.x * 2
+        seen.append({"n": len(batch)})
+        return y.sin() / len(batch)
+
+    vary = [(Batch(torch.ones(n, 3)), []) for n in (2, 3, 4, 5)]
+    check(program, vary=vary, expect_recompiles=1, expect_graphs=2)

@@ -157,8 +157,7 @@ def get_iter(f: Frame, arg: Any) -> None:
 
 @op("FOR_ITER")
 def for_iter(f: Frame, target: int) -> int | None:
-    if f.direct:
-        f.world.begins_round(f)
+    f.world.begins_round(f)
     if f.world.streams:
         f.world.leave_streams(f.stack[-1:])
     expect(f, next_method(f.stack[-1]))

@@ -284,8 +284,7 @@ def is_iterator(world: Any, value: Any) -> bool:
 def for_iter(f: Frame, target: int) -> Any:
     if not is_iterator(f.world, f.stack[-1]):
         return DECLINED
-    if f.direct:
-        f.world.begins_round(f)
+    f.world.begins_round(f)
     f.tail = f.lasti
     f.finish, f.kept = None, ()
     try:

@@ -34,6 +34,7 @@ from stator.runtime.optimizers import PLAINLY
 from stator.runtime.tail import GoingOn
 from stator.runtime.unrolling import check_open_loops
 from stator.tensors.signals import OpFailed
+from stator.world.generators import SUSPENDED
 
 if TYPE_CHECKING:
     from stator.runtime.session import Session
@@ -443,7 +444,9 @@ class Cache:
             self.session.loops.worked.update(found.loops)
         if capture.options.dynamic is False:
             return
-        check_open_loops(capture.host, (found.values[at] for frame in found.frames for at in frame.below))
+        below = {at for frame in found.frames for at in frame.below}
+        going = [value for at, value in enumerate(found.values) if at in below or type(value) in SUSPENDED]
+        check_open_loops(capture.host, going)
         varies: set[Lesson] = set()
         for key, _ in found.ways().values():
             if self.session.continuations.get(key) is self:

@@ -287,11 +287,16 @@ def is_answer(host: Any, function: Any, result: Any) -> bool:
     if type(result) is not TracedInt or function not in (int, len):
         return False
     if function is len:
-        if not from_data(result):  # how many there are in a container: a constant, as of containers that C counts
+        if not from_data(result) and not is_size(host, result):  # of a container: a constant, as of those that C counts
             return False
         condition = result >= 0
         return told(host, condition, True) if type(condition) is TracedBool else bool(condition)
     return True
+
+
+def is_size(host: Any, number: TracedInt) -> bool:
+    """Whether a number is made of sizes of tensors alone."""
+    return {kind for _, kind, _ in pinning.sources(host, number)} == {"size"}
 
 
 def contained(container: Any, number: Any) -> Any:

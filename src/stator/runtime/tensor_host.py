@@ -149,6 +149,7 @@ class TensorHost(NumberHost):
         self.tensor_lists: dict[Path, int] = {}  # how many tensors were made of a list from outside
         self.lengths: dict[Any, unrolling.Places] = {}  # by frame and number: how long such a thing is
         self.arrivals: Arrivals = {}  # of the functions that lead to the break
+        self.rounds_below: dict[int, int] = {}  # of loops in generators over such things
         self.counted: dict[int, unrolling.Places] = {}  # by address: what has as many items as a number that varies
         self.told_apart: dict[int, Any] = {}  # by address: such a thing that an operation made, and the same
         self.draws: list[Any] = []  # calls that draw random numbers, for the entry function
@@ -187,7 +188,9 @@ class TensorHost(NumberHost):
         return self.looks >= PATIENCE or not seen
 
     def begins_round(self, f: Frame) -> None:
-        if not self.patient:
+        if not f.direct:
+            unrolling.check_below(self, f)
+        elif not self.patient:
             unrolling.check(self, f)
 
     def may_leave(self, values: Iterable[Any]) -> bool:

@@ -21,6 +21,7 @@ from stator.runtime.continuation import origin_of, resumed_from
 from stator.runtime.learned import GROWING
 from stator.shapes.scalar import TracedInt
 from stator.tensors.traced import TracedTensor
+from stator.world.generators import STACK, SUSPENDED, VARIABLES, state_of
 from stator.world.lazy import Lazy
 
 MOST_OPERATIONS = 20_000  # in one graph
@@ -34,7 +35,7 @@ PARTING = frozenset({  # operations that give as many items as a size or a numbe
     "unsafe_split", "vsplit", "__iter__",
 })  # fmt: skip
 TOLD = frozenset({"chunk", "tensor_split", "unsafe_chunk", "dsplit", "hsplit", "vsplit"})  # they are told how many
-PASSING = frozenset({enumerate, zip, reversed, iter, list, tuple})  # what is made of such a thing has so many, too
+PASSING = frozenset({enumerate, zip, map, reversed, iter, list, tuple})  # what is made of such a thing has so many, too
 FUNCTIONS = (type, BuiltinFunctionType)
 
 Places = frozenset[tuple[CodeType, int]]
@@ -96,6 +97,16 @@ def check(host: Any, f: Frame) -> None:
     host.unrolled[place] = iterator, gradients, operations, rounds + 1
 
 
+def check_below(host: Any, f: Frame) -> None:
+    """The loop of a frame that C drives, as that of a generator, begins another round."""
+    iterator = id(f.stack[-1])
+    if iterator in host.counted:
+        rounds = host.rounds_below.get(iterator, 0)
+        if rounds >= LEAST_ROUNDS:
+            go_round(host, f, host.counted[iterator])
+        host.rounds_below[iterator] = rounds + 1
+
+
 def ends_sooner_or_later(host: Any, iterator: int) -> bool:
     """Whether an iterator that came over a break has more or fewer items left than it had before."""
     hollow = host.hollow.get(iterator)
@@ -145,9 +156,17 @@ def left_to_python(host: Any, f: Frame) -> Unsupported | None:
 def check_open_loops(host: Any, iterators: Iterable[Any]) -> None:
     """There is a break in the middle of loops: numbers of rounds that vary must not tell entries apart."""
     for value in iterators:
-        places = host.counted.get(id(value), frozenset())
+        places = open_in(host, value)
         if may_break(host) and host.loops.may_add(places):
             raise Again(None, breaks=places)
+
+
+def open_in(host: Any, value: Any, levels: int = LEVELS) -> Places:
+    """What belongs to an iterator of a loop, or to those of the loops that a suspended generator is in."""
+    found: Places = host.counted.get(id(value), frozenset())
+    if type(value) in SUSPENDED and levels and (state := state_of(value)) is not None:
+        return found.union(*(open_in(host, inner, levels - 1) for inner in (*state[VARIABLES], *state[STACK])))
+    return found
 
 
 def item_left_to_python(host: Any, f: Frame) -> Unsupported | None:
@@ -301,4 +320,6 @@ def directly(f: Frame) -> Frame:
 
 
 def here(f: Frame) -> Places:
+    """The instruction that can be a break: of a generator that which asks for its next item."""
+    f = directly(f)
     return frozenset({origin_of(f.code, f.lasti)}) if f.direct else frozenset()

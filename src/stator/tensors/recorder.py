@@ -64,6 +64,7 @@ from stator.tensors.planning import plan_of
 from stator.tensors.python_types import CLASSES, as_dtypes
 from stator.tensors.readings import Readings
 from stator.tensors.recording_mode import RecordingMode
+from stator.tensors.rules.table import hint
 from stator.tensors.scalars import ARITHMETIC, DIVISIONS, Scalars, truth_tensor
 from stator.tensors.signals import DataDependent, HiddenNumber, NotLeaf, UnsupportedOp, describe
 from stator.tensors.subclasses import overrides
@@ -490,6 +491,10 @@ class Recorder:
             if symbolic:
                 known = plan_of(target.func, args, kwargs, found, state, self.symbols, self.symbolic_mode)
             else:
+                if (
+                    self.symbols is not None
+                ):  # numbers that are constants by now are nothing for the memo of all captures
+                    args, kwargs = hint(args), hint(kwargs)
                 try:
                     known = plan_of(target.func, args, kwargs, found, state)
                 except DataDependent:

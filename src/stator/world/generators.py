@@ -71,6 +71,7 @@ def delegates(code: types.CodeType, unit: int) -> bool:
 
 YIELD_FROM = 2  # argument of RESUME behind such a yield
 RUNNING = -2
+VARIABLES, STACK = 2, 3  # where a state has the values of variables, and those that lie on the stack
 
 
 def state_of(obj: Any) -> Any:

@@ -116,7 +116,7 @@ class World:
         return error
 
     def begins_round(self, f: Frame) -> None:
-        """A loop of a frame that a break can go on in asks for the next item."""
+        """A loop asks for the next item."""
 
     def may_leave(self, values: Iterable[Any]) -> bool:
         """Whether CPython may look up one of these, which would cost one compilation for each key."""
