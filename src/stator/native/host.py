@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import operator
 import types
+import weakref
 from collections.abc import Iterable
 from functools import partial
 from itertools import zip_longest
@@ -288,11 +289,11 @@ class Host(ImportingWorld):
     def known_caller(self, function: Any) -> Caller:
         """How this is called; asked once in a capture for what stays as it is."""
         known = self.callers.get(id(function))
-        if known is not None and known[0] is function:
+        if known is not None and (known[0] is function or (type(known[0]) is weakref.ref and known[0]() is function)):
             return known[1]
         caller, kind = self.caller(function), type(function)
         if is_free(function.__self__) if kind is Builtin else kind in HASHED_BY_IDENTITY or issubclass(kind, type):
-            self.callers[id(function)] = (function, caller)
+            self.callers[id(function)] = (self.as_held(function), caller)
         return caller
 
     def caller(self, function: Any) -> Caller:
@@ -329,7 +330,7 @@ class Host(ImportingWorld):
         values = list(f.locals)
         for slot in f.info.cell_slots():
             cell = values[slot]
-            if type(cell) is types.CellType and id(cell) not in self.inside_cells:
+            if type(cell) is types.CellType and id(cell) in self.outside_cells:
                 value = forced(self, self.outside_cell(f, cell, slot)[3])
                 values[slot] = types.CellType() if value is UNBOUND else types.CellType(value)
         return values

@@ -198,17 +198,7 @@ def stand_function_type(host: Host, f: Frame, function: Any, args: list[Any], kw
     made = call_python(host, f, function, args, kwargs)
     inside_globals(host, made.__globals__)
     host.inside_function(made)
-    for cell in made.__closure__ or ():
-        if id(cell) not in host.cells:
-            host.inside_cell(cell)
     return made
-
-
-@standin(types.CellType)
-def stand_cell_type(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    cell = call_python(host, f, function, args, kwargs)
-    host.inside_cell(cell)
-    return cell
 
 
 @standin(sys._getframe)
