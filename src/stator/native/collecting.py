@@ -37,17 +37,19 @@ def stand_collect(host: Host, f: Frame, function: Any, args: list[Any], kwargs: 
 
 def let_go(host: Host) -> None:
     """The capture knows the classes that the program made without holding them."""
-    for address, cls in host.inside_types.items():
-        host.inside_types[address] = weakref.ref(cls)
+    known: dict[int, Any] = host.inside_types
+    for address, cls in known.items():
+        known[address] = weakref.ref(cls)
         for table in (host.types, host.described, host.callers, host.checked_classes):
             table.pop(address, None)  # what they hold is found again
 
 
 def take_back(host: Host) -> None:
-    for address, known in list(host.inside_types.items()):
-        if type(known) is weakref.ref:  # else made by a finalizer
-            cls = known()
+    known: dict[int, Any] = host.inside_types
+    for address, reference in list(known.items()):
+        if type(reference) is weakref.ref:  # else made by a finalizer
+            cls = reference()
             if cls is None:
-                del host.inside_types[address]
+                del known[address]
             else:
-                host.inside_types[address] = cls
+                known[address] = cls

@@ -36,7 +36,7 @@ def call_reference(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: Any)
     return entered(host, obj, call_c_object(host, f, obj, args, kwargs))
 
 
-def read_reference(host: Host, f: Frame, reference: Any, name: str) -> Any:
+def read_reference(host: Any, f: Frame, reference: Any, name: str) -> Any:
     """The program knows its own callback, not what observes it."""
     value = attributes.read_native(host, f, reference, name)
     return value.callback if type(value) is Observed else value
