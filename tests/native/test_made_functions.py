@@ -152,8 +152,28 @@ def shares_outside_cells(x: Any) -> Any:
     return x + COUNT()
 
 
+def a_variable_of_a_frame_that_asked(x: Any) -> Any:
+    def ask(look: Callable[[Any], Any]) -> Any:
+        thing = Thing()
+        look(thing)
+        return weakref.ref(thing)
+
+    looks: list[Callable[[Any], Any]] = [lambda thing: hasattr(thing, "missing")]
+    looks += [lambda thing: getattr(thing, "missing", 1), lambda thing: Falls().name]
+    return x + 1, [ask(look)() is None for look in looks]
+
+
+class Falls:
+    @property
+    def name(self) -> Any:
+        raise AttributeError("none")
+
+    def __getattr__(self, name: str) -> Any:
+        return name
+
+
 PROGRAMS = [a_function, a_called_function, what_a_closure_held, a_callback, a_cache, a_class, a_class_that_lives]
-PROGRAMS += [how_many_references, whose_callback, same_address]
+PROGRAMS += [how_many_references, whose_callback, same_address, a_variable_of_a_frame_that_asked]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -14,7 +14,7 @@ from typing import Any
 from stator import _frames
 from stator._frames import FAILED, UNBOUND
 from stator._frames import native as run_native
-from stator.frame import RAISED, Frame, Raised, native
+from stator.frame import RAISED, Frame, Raised, forget_tracebacks, native
 from stator.native import held
 from stator.native.attribute_rows import READERS, reader_of, writer_of
 from stator.native.callers import (
@@ -356,6 +356,7 @@ def read_for_native(obj: Any, name: str) -> Any:
     try:
         value = f.world.load_attr(f, obj, name)
     except Raised:
+        forget_tracebacks()
         return FAILED
     if type(value) is Builtin:
         f.world.notice_builtin(value)
@@ -368,6 +369,7 @@ def write_for_native(obj: Any, name: str, value: Any) -> Any:
     try:
         f.world.store_attr(f, obj, name, value)
     except Raised:
+        forget_tracebacks()
         return FAILED
     return None
 
@@ -378,6 +380,7 @@ def call_for_native(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     try:
         return f.world.for_native(f.world.settled(f.world.call(f, function, list(args), kwargs or None)))
     except Raised:
+        forget_tracebacks()
         return FAILED
 
 

@@ -21,7 +21,7 @@ from stator import _entry, _frames
 from stator._frames import FAILED, UNBOUND
 from stator.code.finishing import initialize, is_made, refuse_result
 from stator.eval.methods import setter
-from stator.frame import RAISED, Frame, native, throw
+from stator.frame import RAISED, Frame, forget_tracebacks, native, throw
 from stator.guards import path as paths
 from stator.guards.check import EQ
 from stator.native.callers import call_framed, call_lent, call_python
@@ -53,6 +53,7 @@ def attribute_or(host: Host, f: Frame, obj: Any, name: str, default: Any, light:
     except BaseException as raised:
         if raised is not RAISED or not isinstance(f.error, AttributeError):
             raise
+        forget_tracebacks()
         f.error = None
         return default
 
