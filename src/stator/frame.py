@@ -80,4 +80,6 @@ def native(frame: Frame, function: Any, *args: Any, **kwargs: Any) -> Any:
     return result
 
 
-__all__ = ["FAILED", "RAISED", "RERAISED", "RETURN", "UNBOUND", "Frame", "Raised", "native", "throw"]
+__all__ = [
+    "FAILED", "RAISED", "RERAISED", "RETURN", "UNBOUND", "Frame", "Raised", "forget_tracebacks", "native", "throw",
+]  # fmt: skip

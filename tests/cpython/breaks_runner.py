@@ -138,6 +138,7 @@ class Choice:
 
     only: str = ""  # those whose name holds this text
     every: int = 1  # of these each so many
+    offset: int = 0  # beginning with this one
     force: str = ""  # the forced break
     seconds: float = 30  # of CPU time, for one test
 
@@ -174,7 +175,7 @@ def child(module: str, fd: int, done: list[str], choice: Choice) -> None:
     for name, function in PLAIN.items():
         setattr(unittest.TestCase, name, function)
     named = {identifier(case): case for case in cases(loaded(module)) if choice.only in identifier(case)}
-    found = dict(list(named.items())[:: choice.every])
+    found = dict(list(named.items())[choice.offset :: choice.every])
     os.chdir(tempfile.mkdtemp())
     emit({"all": len(found)})
     for name, case in found.items():

@@ -15,8 +15,6 @@ KNOWN: dict[str, dict[str, str]] = {
     "test_keywordonlyarg": {},
     "test_named_expressions": {},
     "test_patma": {
-        "TestInheritance.test_late_registration_mapping": "registers with an outside ABC",
-        "TestInheritance.test_late_registration_sequence": "registers with an outside ABC",
         **{
             f"TestTracing.{name}": "sys.settrace"
             for name in ("test_default_capture", "test_default_wildcard", "test_no_default", "test_unreachable_code")
@@ -27,7 +25,6 @@ KNOWN: dict[str, dict[str, str]] = {
     "test_raise": {"TestContext.test_3611": "a finalizer that raises while an exception is handled"},
     "test_scope": {
         "ScopeTests.testInteractionWithTraceFunc": "sys.settrace",
-        "ScopeTests.testLeaks": "functions made during capture live until its end",
         "ScopeTests.testLocalsClass_WithTrace": "sys.settrace",
     },
     "test_super": {},

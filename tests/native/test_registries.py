@@ -1,5 +1,6 @@
 """What C keeps on classes: registrations, attributes behind a metaclass, lazily made annotations."""
 
+import abc
 import codecs
 import collections.abc
 import datetime
@@ -8,6 +9,7 @@ import functools
 import typing
 
 import pytest
+import torch
 
 import stator
 
@@ -29,11 +31,11 @@ def test_registration_is_guarded():
     assert fn(late)
 
 
-def test_registration_with_an_outside_class_is_refused():
-    def program():
-        class Mine:
-            pass
+def test_registration_of_an_outside_class_is_refused():
+    class Mine:
+        pass
 
+    def program():
         collections.abc.Sequence.register(Mine)
 
     with pytest.raises(stator.errors.Unsupported):
@@ -166,3 +168,51 @@ def test_unknown_codec():
             return x + 1, str(error)
 
     assert compiled(program)(1) == program(1)
+
+
+def registers_own_class(x):
+    class Made:
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            return range(3)[index]
+
+    before = isinstance(Made(), collections.abc.Sequence)
+    collections.abc.Sequence.register(Made)
+    match Made():
+        case [a, b, c]:
+            x = x + a + b + c
+    return x, before, issubclass(Made, collections.abc.Sequence), Made
+
+
+def test_own_class_with_outside_abc():
+    """The class that comes out is registered, whichever call made it; no other class is affected."""
+    fn = compiled(registers_own_class)
+    made = []
+    for _ in range(3):
+        y, before, after, cls = fn(torch.ones(1))
+        assert (y.item(), before, after) == (4.0, False, True)
+        assert issubclass(cls, collections.abc.Sequence)
+        match cls():
+            case [_, _, _]:
+                made.append(cls)
+    assert len({*made}) == 3
+    assert not issubclass(type("Other", (), {}), collections.abc.Sequence)
+    assert stator.stats()["graph_breaks"] == 0
+
+
+def registers_with_token(x):
+    class Made: ...
+
+    collections.abc.Sized.register(Made)
+    return x + 1
+
+
+def test_token_moves():
+    """Caches that ask for the token of registrations know that there was one."""
+    fn = compiled(registers_with_token)
+    fn(torch.ones(1))
+    before = abc.get_cache_token()
+    fn(torch.ones(1))
+    assert abc.get_cache_token() != before

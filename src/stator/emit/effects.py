@@ -213,11 +213,14 @@ FINGER = -8  # the end of a layout: where `pop` begins
 
 def _change_dict(target: Target, old: Pairs, new: Pairs) -> None:
     before = {token(key): value for key, value in old}
-    after = {token(key) for key, _ in new}
+    values = {token(key): value for key, value in new}
+    after = values.keys()
     kept = [key for key, _ in old if token(key) in after]
     added = [key for key, _ in new if token(key) not in before]
     in_place = _common_prefix([*kept, *added], [key for key, _ in new]) == len(new)
-    if not in_place:
+    replaced = any(not same(values.get(token(key), ABSENT), value) for key, value in old)
+    unchanged = len(new) == len(old) and not replaced
+    if not in_place or (not unchanged and any(hashes.says(key) for key, _ in old)):  # no key of the program is asked
         target.do("clear")
         _assign(target, new)
         return

@@ -77,14 +77,13 @@ def unbound_local(f: Frame, slot: int) -> None:
 def make_cell(f: Frame, slot: int) -> None:
     value = f.locals[slot]
     cell = CellType() if value is UNBOUND else CellType(value)
-    f.world.inside_cell(cell)
     f.locals[slot] = cell
 
 
 @op("COPY_FREE_VARS")
 def copy_free_vars(f: Frame, count: int) -> None:
-    closure = f.function.__closure__
-    f.locals[len(f.locals) - count :] = closure
+    f.locals[len(f.locals) - count :] = f.function.__closure__
+    f.world.know_cells(f)
 
 
 @op("LOAD_DEREF")

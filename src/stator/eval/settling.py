@@ -13,7 +13,7 @@ from stator.code.operators import BINARY, COMPARE
 from stator.eval.careful import MOVING, places_of
 from stator.eval.opcodes import OPCODES
 from stator.eval.ops_operate import truth
-from stator.frame import RETURN, UNBOUND, Frame, Raised, native
+from stator.frame import RETURN, UNBOUND, Frame, Raised, forget_tracebacks, native
 from stator.world.hollow import DECLINED, END, Hollow
 from stator.world.hollow_entries import entries, goes_on_with
 from stator.world.hollow_keyed import LOOPED
@@ -292,6 +292,7 @@ def for_iter(f: Frame, target: int) -> Any:
     except Raised:
         if not isinstance(f.error, StopIteration):
             raise
+        forget_tracebacks()
         f.error, value = None, END
     if value is END:
         del f.stack[-1]

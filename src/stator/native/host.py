@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import operator
 import types
+import weakref
 from collections.abc import Iterable
 from functools import partial
 from itertools import zip_longest
@@ -13,7 +14,7 @@ from typing import Any
 from stator import _frames
 from stator._frames import FAILED, UNBOUND
 from stator._frames import native as run_native
-from stator.frame import RAISED, Frame, Raised, native
+from stator.frame import RAISED, Frame, Raised, forget_tracebacks, native
 from stator.native import held
 from stator.native.attribute_rows import READERS, reader_of, writer_of
 from stator.native.callers import (
@@ -288,11 +289,11 @@ class Host(ImportingWorld):
     def known_caller(self, function: Any) -> Caller:
         """How this is called; asked once in a capture for what stays as it is."""
         known = self.callers.get(id(function))
-        if known is not None and known[0] is function:
+        if known is not None and (known[0] is function or (type(known[0]) is weakref.ref and known[0]() is function)):
             return known[1]
         caller, kind = self.caller(function), type(function)
         if is_free(function.__self__) if kind is Builtin else kind in HASHED_BY_IDENTITY or issubclass(kind, type):
-            self.callers[id(function)] = (function, caller)
+            self.callers[id(function)] = (self.as_held(function), caller)
         return caller
 
     def caller(self, function: Any) -> Caller:
@@ -329,7 +330,7 @@ class Host(ImportingWorld):
         values = list(f.locals)
         for slot in f.info.cell_slots():
             cell = values[slot]
-            if type(cell) is types.CellType and id(cell) not in self.inside_cells:
+            if type(cell) is types.CellType and id(cell) in self.outside_cells:
                 value = forced(self, self.outside_cell(f, cell, slot)[3])
                 values[slot] = types.CellType() if value is UNBOUND else types.CellType(value)
         return values
@@ -355,6 +356,7 @@ def read_for_native(obj: Any, name: str) -> Any:
     try:
         value = f.world.load_attr(f, obj, name)
     except Raised:
+        forget_tracebacks()
         return FAILED
     if type(value) is Builtin:
         f.world.notice_builtin(value)
@@ -367,6 +369,7 @@ def write_for_native(obj: Any, name: str, value: Any) -> Any:
     try:
         f.world.store_attr(f, obj, name, value)
     except Raised:
+        forget_tracebacks()
         return FAILED
     return None
 
@@ -377,6 +380,7 @@ def call_for_native(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     try:
         return f.world.for_native(f.world.settled(f.world.call(f, function, list(args), kwargs or None)))
     except Raised:
+        forget_tracebacks()
         return FAILED
 
 

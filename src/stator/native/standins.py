@@ -21,7 +21,7 @@ from stator import _entry, _frames
 from stator._frames import FAILED, UNBOUND
 from stator.code.finishing import initialize, is_made, refuse_result
 from stator.eval.methods import setter
-from stator.frame import RAISED, Frame, native, throw
+from stator.frame import RAISED, Frame, forget_tracebacks, native, throw
 from stator.guards import path as paths
 from stator.guards.check import EQ
 from stator.native.callers import call_framed, call_lent, call_python
@@ -53,6 +53,7 @@ def attribute_or(host: Host, f: Frame, obj: Any, name: str, default: Any, light:
     except BaseException as raised:
         if raised is not RAISED or not isinstance(f.error, AttributeError):
             raise
+        forget_tracebacks()
         f.error = None
         return default
 
@@ -198,17 +199,7 @@ def stand_function_type(host: Host, f: Frame, function: Any, args: list[Any], kw
     made = call_python(host, f, function, args, kwargs)
     inside_globals(host, made.__globals__)
     host.inside_function(made)
-    for cell in made.__closure__ or ():
-        if id(cell) not in host.cells:
-            host.inside_cell(cell)
     return made
-
-
-@standin(types.CellType)
-def stand_cell_type(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    cell = call_python(host, f, function, args, kwargs)
-    host.inside_cell(cell)
-    return cell
 
 
 @standin(sys._getframe)

@@ -16,6 +16,6 @@ from stator.native.rows import passes_on, standin
 def make_class(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """A class whose body ran in CPython has a cell that the capture must not change."""
     cell = dict.get(args[3], "__classcell__") if len(args) > 3 and isinstance(args[3], dict) else None
-    if type(cell) is types.CellType and id(cell) not in host.inside_cells:
+    if type(cell) is types.CellType and id(cell) in host.outside_cells:
         raise host.refuse("native-outside-object", "a class whose body has run already", function="type.__new__")
     return call_builtin(host, f, function, args, kwargs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _abc
+import abc
 import functools
 from typing import Any
 
@@ -16,9 +17,34 @@ from stator.native.rows import standin
 from stator.world.attributes import CLASS_PLAIN, read_plain_class
 
 
-@standin(_abc._abc_register, _abc._reset_registry, _abc._reset_caches)
+@standin(_abc._abc_register)
 def stand_register(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    """`cls.register(subclass)`: the registry of an outside class is outside."""
+    """`cls.register(subclass)`, also with an outside class: its registry holds what the program made only weakly.
+
+    So it forgets the class of the capture together with it. That of the running program is registered anew.
+    """
+    if len(args) != 2 or kwargs or not isinstance(args[0], type) or host.is_inside_type(args[0]):
+        return stand_reset(host, f, function, args, kwargs)
+    if not host.is_inside_type(args[1]) or asks_subclasses(type(args[1])):
+        return stand_reset(host, f, function, args, kwargs)
+    made = call_python(host, f, function, args, kwargs)
+    host.defer(registered, args, None)
+    return made
+
+
+def asks_subclasses(meta: type) -> bool:
+    """Whether code of the program tells who is a subclass."""
+    return _frames.type_lookup(meta, "__subclasscheck__") not in (type.__subclasscheck__, abc.ABCMeta.__subclasscheck__)
+
+
+def registered(cls: Any, subclass: Any) -> None:
+    """What the entry function does about it."""
+    _abc._abc_register(cls, subclass)
+
+
+@standin(_abc._reset_registry, _abc._reset_caches)
+def stand_reset(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """The registry of an outside class is outside."""
     if args and isinstance(args[0], type) and not host.is_inside_type(args[0]):
         name = args[0].__qualname__
         raise host.refuse("outside-write", f"registration with class {name}", target=f"the registry of {name}")

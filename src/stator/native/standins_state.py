@@ -48,24 +48,3 @@ def stand_setter(host: Host, f: Frame, function: Any, args: list[Any], kwargs: A
     if args == [None] and not kwargs and stand_reader(host, f, SETTERS[function], [], None) is None:
         return None
     return decided(host, f, function, args, kwargs)
-
-
-@standin(gc.collect)
-def stand_collect(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    """What dies by it dies when CPython calls it; a whole graph has it among the effects.
-
-    Objects that only the capture still holds would not exist for CPython, so that their finalizers would never run; or
-    what weak references lead to would be held by what goes on behind a break.
-    """
-    if not host.patient:
-        if host.finalizable or host.refers_weakly:
-            raise host.refuse("interpreter-watched", "gc.collect()", function="gc.collect")
-        raise host.refuse("native-effect", "gc.collect()", function="gc.collect")
-    callbacks = gc.callbacks[:]  # whoever wants to know will be told when the effect happens
-    gc.callbacks.clear()
-    try:
-        result = call_python(host, f, function, args, kwargs)
-    finally:
-        gc.callbacks[:0] = callbacks
-    host.defer(function, args, kwargs)
-    return result

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from typing import Any
 
 from stator.frame import Frame
+from stator.native.attribute_rows import READERS
 from stator.native.callers import CALLERS, call_c_object, call_python
 from stator.native.held import check_referent, entered
 from stator.native.host import Host
 from stator.native.rows import standin
+from stator.world import attributes
 from stator.world.callbacks import Observed
 
 
@@ -33,7 +36,35 @@ def call_reference(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: Any)
     return entered(host, obj, call_c_object(host, f, obj, args, kwargs))
 
 
+def read_reference(host: Any, f: Frame, reference: Any, name: str) -> Any:
+    """The program knows its own callback, not what observes it."""
+    value = attributes.read_native(host, f, reference, name)
+    return value.callback if type(value) is Observed else value
+
+
 CALLERS[id(weakref.ref)] = call_reference
+READERS[id(weakref.ref)] = read_reference
+
+
+@standin(weakref.getweakrefcount)
+def stand_count(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    return call_python(host, f, function, args, kwargs) - (len(args) == 1 and is_lone(host, args[0]))
+
+
+@standin(weakref.getweakrefs)
+def stand_references(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    lone = len(args) == 1 and is_lone(host, args[0])
+    found = call_python(host, f, function, args, kwargs)
+    return found[1:] if lone else found
+
+
+def is_lone(host: Host, obj: Any) -> bool:
+    """Whether the capture, and nobody else, has the one reference that all share who want no callback."""
+    if not host.is_inside_function(obj):
+        return False
+    known = host.inside_functions[id(obj)]
+    held = [host.plain_functions.get(id(obj)), *host.callers.get(id(obj), ())]
+    return sys.getrefcount(known) == 3 + 2 * sum(one is known for one in held)  # `known` itself, table, argument
 
 
 @standin(weakref.ref.__call__)

@@ -333,9 +333,9 @@ class Assembly:
         host = self.host
         kind = type(obj)
         if kind is types.FunctionType:
-            return id(obj) in host.inside_functions
+            return host.is_inside_function(obj)
         if kind is types.CellType:
-            return id(obj) not in host.cells
+            return id(obj) not in host.outside_cells
         if issubclass(type(obj), type):
             return id(obj) in host.inside_types
         if issubclass(type(obj), types.ModuleType):

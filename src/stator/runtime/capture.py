@@ -33,6 +33,7 @@ from stator.guards.path import Path
 from stator.guards.state import snapshot
 from stator.interruptions import is_interruption
 from stator.native import (  # noqa: F401 - rows
+    collecting,
     files,
     locks,
     logs,

@@ -15,7 +15,7 @@ from torch.backends import PropModule
 
 from stator import _frames
 from stator._frames import FAILED, UNBOUND
-from stator.frame import RAISED, Frame, Raised, native, throw
+from stator.frame import RAISED, Frame, Raised, forget_tracebacks, native, throw
 from stator.world.hollow_namespaces import as_dict
 from stator.world.types import class_value
 
@@ -128,6 +128,7 @@ def answered(world: World, f: Frame, obj: Any, name: str, read: Callable[[], Any
     except Raised as raised:
         if raised is not RAISED or not isinstance(f.error, AttributeError):
             raise
+        forget_tracebacks()
         f.error = None
     return world.missing_attribute(f, obj, name)
 

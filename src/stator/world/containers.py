@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict, defaultdict, deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stator import _entry
@@ -110,19 +111,35 @@ def fill_dict(world: World, obj: Any, path: Path, inner: Any, store: Any) -> Non
                 world.enter(key, path.key_at(i))
             store(inner, key, world.enter(dict.__getitem__(obj, key), path.entry(key)))
         return
-    for key in (key for key in keys if not is_key(key) and not is_c_hashed(key)):
-        raise world.refuse("outside-type", f"dict with a key of type {type(key).__name__}", type=type(key).__name__)
-    fill_by_position(world, obj, path, inner, store)
+    if all(is_key(key) or is_c_hashed(key) for key in keys):
+        for key, value in by_position(world, obj, path):
+            store(inner, key, value)
+    else:
+        fill_told(world, obj, path, inner)
 
 
-def fill_by_position(world: World, obj: Any, path: Path, inner: Any, store: Any) -> None:
+def by_position(world: World, obj: Any, path: Path) -> Iterator[tuple[Any, Any]]:
     """Items of an outside dict with keys that are no constants: pair by pair, in order."""
     base = base_of(type(obj), DICT_BASES)
     world.guards.add(path, LEN, len(list(base.keys(obj))), world.origin())
     pairs = path.part("items()", base.items).part("list", list)
     for i, (key, value) in enumerate(list(base.items(obj))):
         pair = pairs.item(i)
-        store(inner, world.enter(key, pair.item(0)), world.enter(value, pair.item(1)))
+        yield world.enter(key, pair.item(0)), world.enter(value, pair.item(1))
+
+
+def fill_told(world: World, obj: Any, path: Path, inner: Any) -> None:
+    """Items whose keys lie where code of the user said: under the hashes that the dict remembers, without asking."""
+    if base_of(type(obj), DICT_BASES) is OrderedDict:  # it asks them for each item
+        raise world.refuse("outside-type", "an OrderedDict of keys with a hash of their own", type=type(obj).__name__)
+    stored = _entry.stored_hashes(obj)
+    numbers = tuple(number for _, number in stored)
+    world.guards.add(path.part("hashes", _entry.hash_numbers), EQ, numbers, world.origin())
+    items = list(by_position(world, obj, path))
+    for (outer, _), (key, _) in zip(stored, items, strict=True):
+        if not same_place(key, outer):
+            raise world.refuse("outside-type", f"dict with a key of type {type(key).__name__}", type=type(key).__name__)
+    _entry.put_hashed(inner, numbers, *(tuple(part) for part in zip(*items, strict=True)))
 
 
 def enter_set(world: World, obj: Any, path: Path) -> Any:

@@ -161,6 +161,7 @@ def enter_moment(world: World, obj: Any, path: Path) -> Any:
 def enter_cell(world: World, obj: Any, path: Path) -> Any:
     world.guards.add(path, TYPE_IS, types.CellType, world.origin())
     world.register(obj, path)
+    world.outside_cells[id(obj)] = obj
     return obj
 
 

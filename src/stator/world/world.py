@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+import weakref
 from collections.abc import Container, Iterable
 from typing import Any
 
@@ -47,9 +48,9 @@ class World:
         self.namespaces: dict[int, Namespace] = {}
         self.types: dict[int, TypeInfo] = {}
         self.guarded_types: dict[int, type] = {}
-        self.inside_cells: dict[int, Any] = {}
+        self.outside_cells: dict[int, Any] = {}  # all others are the program's
         self.plain_functions: dict[int, Any] = {}  # their frames start with nothing that comes from outside
-        self.inside_functions: dict[int, Any] = {}
+        self.inside_functions: dict[int, weakref.ref[Any]] = {}  # which end when the program lets go of them
         self.twins: dict[int, tuple[Any, Any]] = {}  # by address: callbacks, and what is called instead (callbacks.py)
         self.inside_types: dict[int, type] = {}
         self.inside_namespaces: dict[int, Any] = {}
@@ -446,27 +447,36 @@ class World:
 
     # ---- cells and functions --------------------------------------------------------------------
 
-    def inside_cell(self, cell: Any) -> None:
-        self.inside_cells[id(cell)] = cell
-
     def inside_function(self, function: Any) -> None:
-        self.inside_functions[id(function)] = function
+        self.inside_functions[id(function)] = weakref.ref(function)
 
     def is_inside_function(self, function: Any) -> bool:
-        return id(function) in self.inside_functions
+        known = self.inside_functions.get(id(function))
+        return known is not None and known() is function
+
+    def as_held(self, function: Any) -> Any:
+        """A function as a table may hold it: one that the program made ends when the program lets go of it."""
+        known = self.inside_functions.get(id(function))
+        return function if known is None or known() is not function else known
+
+    def know_cells(self, f: Frame) -> None:
+        """A frame has got the cells of its function: those of one from outside are from outside."""
+        if not self.is_inside_function(f.function):
+            for cell in f.function.__closure__:
+                self.outside_cells[id(cell)] = cell
 
     def load_cell(self, f: Frame, slot: int) -> Any:
         cell = f.locals[slot]
-        if id(cell) in self.inside_cells:
-            return _frames.cell_get(cell)
-        return self.outside_cell(f, cell, slot)[3]
+        if id(cell) in self.outside_cells:
+            return self.outside_cell(f, cell, slot)[3]
+        return _frames.cell_get(cell)
 
     def store_cell(self, f: Frame, slot: int, value: Any) -> None:
         cell = f.locals[slot]
-        if id(cell) in self.inside_cells:
-            _frames.cell_set(cell, value)
-        else:
+        if id(cell) in self.outside_cells:
             self.outside_cell(f, cell, slot)[3] = value
+        else:
+            _frames.cell_set(cell, value)
 
     def outside_cell(self, f: Frame, cell: Any, slot: int) -> list[Any]:
         """[cell, path, value before, value now] of a closure cell made before the capture."""
@@ -484,10 +494,11 @@ class World:
 
     def know_closure(self, function: Any) -> None:
         """The cells of an outside function can be named from now on, without being looked into."""
-        if id(function) in self.inside_functions:
+        if self.is_inside_function(function):
             return
         for index, cell in enumerate(function.__closure__ or ()):
-            if id(cell) not in self.inside_cells and id(cell) not in self.records and id(cell) not in self.cells:
+            self.outside_cells[id(cell)] = cell
+            if id(cell) not in self.records and id(cell) not in self.cells:
                 self.register(cell, self.record_of(function).path.get("__closure__").item(index))
 
     def enter_cell(self, cell: Any, path: Path) -> list[Any]:
@@ -501,17 +512,15 @@ class World:
         return known
 
     def frame_enters(self, f: Frame) -> None:
-        """A frame starts: defaults CPython bound by itself come through the door; own cells are inside."""
+        """A frame starts: defaults CPython bound by itself come through the door."""
         function = f.function
-        if id(function) in self.plain_functions:
+        known = self.plain_functions.get(id(function))
+        if known is function or (type(known) is weakref.ref and known() is function):
             return
         plain = not self.function_enters(f, function)
         if f.generator is not None:
             plain = False
-            for slot in range(f.info.first_free) if id(f.generator) not in self.records else ():
-                if type(f.locals[slot]) is types.CellType:
-                    self.inside_cell(f.locals[slot])
-        if id(function) not in self.inside_functions:
+        if not self.is_inside_function(function):
             if function.__defaults__:
                 self.enter_defaults(f, function)
                 plain = False
@@ -519,7 +528,7 @@ class World:
                 self.enter_kwdefaults(f, function)
                 plain = False
         if plain:
-            self.plain_functions[id(function)] = function
+            self.plain_functions[id(function)] = self.as_held(function)
 
     def function_enters(self, f: Frame, function: Any) -> bool:
         """The first frame of a function, or of one that needs a look each time; True if this is such a one."""
