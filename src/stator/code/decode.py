@@ -35,6 +35,7 @@ class CodeInfo:
         "first_free",
         "joins",
         "names",
+        "needed",
         "ops",
         "prefix",
         "protected",
@@ -61,6 +62,7 @@ class CodeInfo:
         self.careful: list[Op] | None = None  # see eval/careful.py
         self.settling: list[Op] | None = None  # see eval/settling.py
         self.joins: dict[int, int | None] = {}  # see code/joining.py
+        self.needed: list[int] | None = None  # see code/needed.py
         self.prefix = 0  # units in front of the user's own, in a resumed function
         decoded = units(code)
         self.names = [name for name, _, _ in decoded]

@@ -84,6 +84,7 @@ from stator.runtime.histories import are_asked_for, are_sealed
 from stator.runtime.learned import Learned
 from stator.runtime.tail import GoingOn, tail
 from stator.runtime.tensor_host import TensorHost
+from stator.runtime.unneeded import spared
 from stator.shapes.policy import Policy
 from stator.tensors.traced import TracedTensor
 from stator.world.class_contents import ClassContents
@@ -315,7 +316,7 @@ class Capture:
         """The break at which the capture stopped, which nothing else keeps alive."""
         for frame in stopped.frames:
             self.host.know_closure(frame.function)
-        found = Break(stopped.frames, stopped.handled)
+        found = Break(stopped.frames, stopped.handled, spared(self.host, stopped.frames))
         stopped.frames.clear()
         stopped.__traceback__ = None
         return found

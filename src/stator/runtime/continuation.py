@@ -18,6 +18,7 @@ from stator.code.decode import units
 from stator.code.finishing import FINISHES, nothing
 from stator.code.hidden import is_hooked_call, is_module_call
 from stator.code.loops import is_in_loop, passes_loop
+from stator.code.needed import needed_slots
 from stator.code.resume import Exits, Layout
 from stator.errors import InternalError, Location
 from stator.eval.machine import Place, Snapshot, code_info
@@ -36,6 +37,8 @@ class Origin(NamedTuple):
     resumed: bool = False  # it goes on where the original was, rather than execute one instruction of it
     finish: str | None = None  # what is done with the result of that call
 
+
+IsSpared = Callable[[Any], bool]
 
 CALLS = frozenset({"CALL", "CALL_FUNCTION_EX"})
 
@@ -104,7 +107,7 @@ def is_resumed(code: CodeType) -> bool:
 class FrameState:
     """One frame at a break: where it is in the user's code, and the numbers of its values among those carried on."""
 
-    def __init__(self, snapshot: Snapshot, values: list[Any], innermost: bool) -> None:
+    def __init__(self, snapshot: Snapshot, values: list[Any], innermost: bool, is_spared: IsSpared) -> None:
         self.code, self.unit = origin_of(snapshot.code, snapshot.unit)
         self.globals = snapshot.globals
         self.name = snapshot.function.__name__
@@ -113,7 +116,9 @@ class FrameState:
         locals_ = list(snapshot.locals)
         if resume.slot_shift(self.code) and is_resumed(snapshot.code):
             del locals_[0]
-        self.slots = resume.bound_slots(locals_, UNBOUND, info.first_free)
+        needed = needed_slots(info, self.unit)
+        bound = resume.bound_slots(locals_, UNBOUND, info.first_free)
+        self.slots = tuple(slot for slot in bound if needed >> slot & 1 or not is_spared(locals_[slot]))
         self.slot_values = [self.number(values, locals_[slot]) for slot in self.slots]
         closure = snapshot.function.__closure__ or ()
         self.closure = [self.number(values, cell) for cell in closure]
@@ -275,11 +280,14 @@ class Continuation:
 class Break:
     """One break: the frames at it, everything they hold, and the ways to go on."""
 
-    def __init__(self, snapshots: list[Snapshot], handled: Any) -> None:
-        """`handled` is the exception being handled, UNBOUND if it is the one that the caller handles."""
+    def __init__(self, snapshots: list[Snapshot], handled: Any, is_spared: IsSpared) -> None:
+        """`handled` is the exception being handled, UNBOUND if it is the one that the caller handles.
+
+        `is_spared` tells of a value whether it may be left behind by a variable that nothing will read.
+        """
         self.values: list[Any] = []
         last = len(snapshots) - 1
-        self.frames = [FrameState(snap, self.values, at == last) for at, snap in enumerate(snapshots)]
+        self.frames = [FrameState(snap, self.values, at == last, is_spared) for at, snap in enumerate(snapshots)]
         self.handled = -1 if handled is UNBOUND else FrameState.number(self.values, handled)
         inner = self.frames[-1]
         self.exits: Exits = resume.exits_of(inner.code, inner.unit)

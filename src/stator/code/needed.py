@@ -1,0 +1,61 @@
+"""Which variables a frame may still read: the others need not be carried over a break."""
+
+from __future__ import annotations
+
+from types import CodeType
+
+from stator.code.decode import CodeInfo
+
+READING = frozenset({"LOAD_FAST", "DELETE_FAST"})  # deleting a variable that is not there raises
+NOT_FOLLOWED = frozenset(
+    {"RETURN_VALUE", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"}
+)
+JUMPING = frozenset({"FOR_ITER", "SEND"})  # besides those that are called so
+
+# Names by which code looks at the variables of a frame, its own or that of a caller.
+LOOKING = frozenset(
+    {"locals", "vars", "dir", "eval", "exec", "f_locals", "_getframe", "currentframe", "tb_frame"}
+    | {"settrace", "setprofile", "set_trace", "breakpoint"}
+)
+
+
+def looks_at_variables(code: CodeType) -> bool:
+    """Whether code may ask for its variables, or those of its callers, by name."""
+    return not LOOKING.isdisjoint(code.co_names)
+
+
+def needed_slots(info: CodeInfo, unit: int) -> int:
+    """The variables that an instruction or what may come after it reads, as bits."""
+    if info.needed is None:
+        info.needed = _needed(info)
+    return info.needed[unit]
+
+
+def _needed(info: CodeInfo) -> list[int]:
+    """For each instruction, from the last to the first, until nothing changes any more."""
+    count = len(info.names)
+    handlers: list[int | None] = [None] * count
+    for row in info.protected:
+        handlers[row.start : row.end] = [row.target] * (row.end - row.start)
+    found = [0] * (count + 1)
+    changed = True
+    while changed:
+        changed = False
+        for unit in range(count - 1, -1, -1):
+            now = _before(info, unit, found)
+            if (target := handlers[unit]) is not None:
+                now |= found[target]
+            if now != found[unit]:
+                found[unit] = now
+                changed = True
+    return found
+
+
+def _before(info: CodeInfo, unit: int, found: list[int]) -> int:
+    name, (_, arg, following) = info.names[unit], info.ops[unit]
+    after = 0 if name in NOT_FOLLOWED else found[following]
+    if "JUMP" in name or name in JUMPING:
+        after |= found[arg]
+    if name == "STORE_FAST":
+        return after & ~(1 << arg)
+    return after | 1 << arg if name in READING else after
