@@ -160,7 +160,7 @@ def test_products_that_are_equal_by_chance_say_nothing_of_their_factors():
 
 
 def test_windows_of_an_image_and_back():
-    """Each round trip took sympy longer than the one before: the batch was a quotient of quotients."""
+    """The batch that is left by `-1` is the batch, not a quotient of quotients."""
 
     def attend(x, rounds=4):
         for _ in range(rounds):
