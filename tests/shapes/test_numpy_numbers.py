@@ -184,3 +184,25 @@ def test_functions_of_scalars_from_outside():
 
     calls = [(torch.ones(2), np.float64(0.1 * i)) for i in range(3, 10)]
     assert compilations(lambda: program, calls)[0] == 2
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8])
+def test_the_index_of_a_tensor(kind):
+    """The capture with a symbol failed inside of stator, so there was one compilation per value."""
+
+    def program(x, i):
+        return x[i] * 2, x[i].sum()
+
+    calls = [(torch.arange(24.0).view(8, 3), kind(i)) for i in (2, 3, 4, 5, 7)]
+    assert compilations(lambda: program, calls)[0] == 2
+
+
+def test_a_float_as_the_index_of_a_tensor():
+    def program(x, i):
+        try:
+            return x[i]
+        except IndexError as error:
+            return str(error)
+
+    calls = [(torch.ones(8), np.float64(i)) for i in (2, 3, 4)]
+    check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)

@@ -138,3 +138,38 @@ def test_minima_and_maxima_lie_beyond_their_numbers():
     assert symbols.compare(operator.ge, n, 8) is True
     assert symbols.settled(operator.ge, least, 8) is True and symbols.settled(operator.ge, most, 8) is True
     assert len(symbols.env.guards) == 1
+
+
+def test_products_that_are_equal_factor_by_factor():
+    """`h * w == 49 * (h // 7) * (w // 7)` holds only where both are multiples of 7: no quotient is left afterwards."""
+    symbols, (h, w) = sizes(56, 84)
+    rows, columns = (h + 3) // 4, (w + 1) // 2
+    assert rows * columns == 49 * (rows // 7) * (columns // 7)
+    asked = guards(symbols)
+    assert rows % 7 == 0 and columns == 7 * (columns // 7)
+    assert (3 * 49 * (rows // 7) * (columns // 7)) // (rows * columns) == 3
+    assert guards(symbols) == asked == 1
+
+
+def test_products_that_are_equal_by_chance_say_nothing_of_their_factors():
+    symbols, (h, w) = sizes(12, 6)
+    assert h * w == 18 * (h // 3)
+    asked = guards(symbols)
+    assert h % 3 == 0
+    assert guards(symbols) == asked + 1
+
+
+def test_windows_of_an_image_and_back():
+    """The batch that is left by `-1` is the batch, not a quotient of quotients."""
+
+    def attend(x, rounds=4):
+        for _ in range(rounds):
+            b, h, w, c = x.shape
+            windows = x.view(b, h // 7, 7, w // 7, 7, c).permute(0, 1, 3, 2, 4, 5).contiguous().view(-1, 49, c)
+            back = windows.softmax(1).view(-1, h // 7, w // 7, 7, 7, c)
+            x = x + back.permute(0, 1, 3, 2, 4, 5).contiguous().view(-1, h, w, c)
+        return x
+
+    vary = [(torch.randn(b, 7 * h, 7 * w, 3),) for b, h, w in ((2, 2, 3), (3, 4, 2), (5, 3, 3), (2, 5, 4))]
+    report = check(attend, vary=vary, expect_recompiles=None, expect_graphs=2)
+    assert report.gained("frames_captured") == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 import torch
 
@@ -180,3 +182,33 @@ def test_lists_that_hold_other_things_later():
     calls = [[1.0, 2.0], [1.0, 2.0, 3.0], [1.0] * 4, [1, 2.0, 3, 4, 5], [True, 2.0], [1, 2, 3], [], [[1.0], [2.0]]]
     varied = [(values, torch.ones(())) for values in calls]
     check(program, vary=varied, expect_recompiles=None, expect_breaks=None, fullgraph=False)
+
+
+def repeated(x):
+    n, h, w = x.shape
+    sizes = [(h, w)] * n
+    a, b = sizes[0]
+    return x.sin().view(-1, a * b) + 1, len(sizes)
+
+
+def copies(x):
+    return (x.sin(),) * len(x)
+
+
+def sampled(x):
+    return x.sin()[torch.tensor(random.sample(range(len(x)), 2))] + 1
+
+
+def shuffled(x):
+    order = list(range(len(x)))
+    random.shuffle(order)
+    return x.cos()[order].sin()
+
+
+@pytest.mark.parametrize("program", [repeated, copies, sampled, shuffled])
+def test_as_many_items_as_a_size_that_no_loop_goes_through(program):
+    """CPython makes what has so many items, and draws from it: nothing is compiled from the fourth size on."""
+    calls = [(torch.randn(n, n + 1, 3),) for n in LENGTHS]
+    report = check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)
+    assert report.gained("frames_captured", first=4) == 0, report.counts
+    assert report.gained("frames_skipped") == 0

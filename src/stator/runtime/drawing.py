@@ -20,6 +20,7 @@ from stator.native.callers import call_python
 from stator.native.receivers import unbound
 from stator.native.rows import OUTSIDE_METHODS, method_row
 from stator.runtime.entering import answers_for
+from stator.runtime.pinning import leave_counted
 from stator.shapes.floats import FromData
 from stator.tensors.arrays import TracedArray, is_array
 
@@ -258,8 +259,10 @@ def call_seed(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) 
 LONGEST = 32  # numbers that one call draws: each is one of the graph
 
 
-def numbers_in(host: Any, name: str, values: Any) -> tuple[int, int] | None:
-    """The bounds of the ints in a sequence, None for floats; with anything else CPython runs the call."""
+def numbers_in(host: Any, f: Frame, name: str, values: Any) -> tuple[int, int] | None:
+    """The bounds of the ints in a sequence, None for floats; with anything else CPython runs the call, as it does where
+    another number of them is drawn from each time."""
+    leave_counted(host, f, values)
     host.settled(values)
     kinds = set(map(type, values)) if type(values) in (list, tuple, range) and len(values) <= MOST_VALUES else set()
     if kinds == {float} and all(map(math.isfinite, values)):
@@ -277,7 +280,7 @@ def call_choice(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any
     owner, *given = args
     if kwargs or len(given) != 1:
         raise refusal(host, "choice")
-    bounds = numbers_in(host, "choice", given[0])
+    bounds = numbers_in(host, f, "choice", given[0])
     return number(host, note(host, owner, PYTHONS, function, [constant(given[0])]), bounds)
 
 
@@ -286,9 +289,11 @@ def call_sample(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any
     """Numbers out of others: a list of them."""
     name, (owner, *given) = function.__name__, args
     rest = [*given[1:], *(kwargs or {}).values()]
-    if not given or not all(map(is_constant, rest)):
+    if not given:
         raise refusal(host, name)
-    bounds = numbers_in(host, name, given[0])
+    bounds = numbers_in(host, f, name, given[0])
+    if not all(map(is_constant, rest)):
+        raise refusal(host, name)
     made = tried(host, function, given, kwargs)
     if len(made) > LONGEST:
         raise refusal(host, name)
@@ -299,10 +304,12 @@ def call_sample(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any
 @answers_for(Random.shuffle, when=unpatched)
 def call_shuffle(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     owner, *given = args
-    if kwargs or len(given) != 1 or type(given[0]) is not list or len(given[0]) > LONGEST:
+    if kwargs or len(given) != 1 or type(given[0]) is not list:
         raise refusal(host, "shuffle")
     values = given[0]
-    bounds = numbers_in(host, "shuffle", values)
+    bounds = numbers_in(host, f, "shuffle", values)
+    if len(values) > LONGEST:
+        raise refusal(host, "shuffle")
     values[:] = numbers(host, note(host, owner, PYTHONS, shuffled, [constant(values)]), len(values), bounds)
 
 

@@ -91,7 +91,12 @@ def chooses(host: Any, f: Frame, given: list[Any], before: Set[Any]) -> bool:
 
 
 def note_operation(host: Any, f: Frame, args: tuple[Any, ...], made: Any, before: Set[Any]) -> None:
-    """An operator was used: a list is as long as another one, or a number has chosen a text, modules or tensors."""
+    """An operator was used: a list is as long as another one, or as a number says, or one has chosen a text, modules or
+    tensors."""
+    if (type(made) is list or type(made) is tuple) and needed(host, list(args), before):
+        told = host.counted.get(id(made))
+        if told:  # `[None] * n`, which may still be gone through by a loop
+            host.told_apart[id(made)] = made, told
     if type(made) is list:
         places = frozenset().union(*(host.counted.get(id(arg), ()) for arg in args))
         sliced = type(args[-1]) is slice and not is_foreign(f.code.co_filename)
@@ -145,6 +150,13 @@ def leave(host: Any, places: Any) -> None:
     if may_break(host) and host.loops.may_add(places):
         host.loops.numbers.update(places)
         raise Again(None, breaks=places)
+
+
+def leave_counted(host: Any, f: Frame, values: Any) -> None:
+    """Leaves a call to CPython, and what made so many values for it, if that is a number that varies."""
+    places = host.counted.get(id(values))
+    if places:
+        leave(host, places | here(f))
 
 
 def check(host: Any) -> None:

@@ -10,6 +10,7 @@ import torch
 from stator import _entry
 from stator.eval.settling import NAMED, SERVED
 from stator.frame import Frame
+from stator.runtime.numpy_numbers import NumpyNumber, np
 from stator.runtime.unrolling import has_varied
 from stator.tensors.traced import TracedTensor
 from stator.world.hollow import DECLINED, Hollow
@@ -49,8 +50,12 @@ def serve_tensor(f: Frame, hollow: Hollow, args: list[Any], dtype: Any = None) -
 
 
 def places(container: Any, hollow: Hollow) -> Any:
-    """The tensor of ints that a list stands for as the index of a tensor."""
-    if type(container) is not TracedTensor or not all(type(number) is int for number in hollow.obj):
+    """What a list of ints, or an int of numpy, stands for as the index of a tensor: a tensor of ints, or an int."""
+    if type(container) is not TracedTensor:
+        return DECLINED
+    if isinstance(hollow, NumpyNumber):
+        return hollow.number() if issubclass(type(hollow.obj), np.integer) else DECLINED
+    if type(hollow.obj) is not list or not all(type(number) is int for number in hollow.obj):
         return DECLINED
     return tensor_of(hollow, torch.int64)
 

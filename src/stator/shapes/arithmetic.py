@@ -13,9 +13,10 @@ from stator.errors import Location
 from stator.shapes import polynomial
 from stator.shapes.calculations import COUNT, Kind
 from stator.shapes.calculations import INT as ANY_INT
+from stator.shapes.equalities import Equalities
 from stator.shapes.polynomial import Number, Polynomial
 from stator.shapes.scalar import LARGEST_POWER, TracedBool, TracedInt
-from stator.shapes.unknowns import CHOICES, Unknowns
+from stator.shapes.unknowns import CHOICES
 
 LARGEST_VALUE = 1 << 55  # guesses beyond are no sizes of tensors
 
@@ -25,7 +26,7 @@ class Arithmetic:
 
     def __init__(self, env: Any, unbacked: bool) -> None:
         self.env = env
-        self.unknowns = Unknowns(env)
+        self.unknowns = Equalities(env)
         self.unbacked = unbacked  # whether data may become symbols
         self.floats: Any = None  # the symbolic floats of the capture
         self.stack: Callable[[], Sequence[Location]] = list  # the user's frames; set by the host

@@ -410,36 +410,6 @@ class Unknowns(Bounding):
             now = total
         return now
 
-    def equal(self, difference: Polynomial) -> None:
-        """Takes note that a number is zero: an unknown in it that is no symbol is what the others are."""
-        for monomial, c in difference.terms.items():
-            if abs(c) != 1 or len(monomial) != 1 or self.all[monomial[0]].parts is None:
-                continue
-            if sum(monomial[0] in other for other in difference.terms) == 1:
-                others = polynomial.subtract(difference, polynomial.made({monomial: c}))
-                self._same[monomial[0]] = polynomial.multiply(others, -c)
-                self._facts += 1
-                return
-        for monomial in difference.terms:  # a multiple is the divisor times the quotient
-            parts = self.all[monomial[0]].parts if len(monomial) == 1 else None
-            if parts is not None and self._is_multiple(difference, monomial):
-                number, divisor = parts
-                one = next(other for other in number.terms if other)
-                rest = polynomial.subtract(number, polynomial.made({one: 1}))
-                multiple = polynomial.multiply(divisor, polynomial.made({monomial: 1}))
-                self._same[one[0]] = polynomial.subtract(multiple, rest)
-                self._facts += 1
-                return
-
-    def _is_multiple(self, difference: Polynomial, monomial: Monomial) -> bool:
-        """Whether a number is the remainder of one unknown, but for a constant in it."""
-        number, _ = self.all[monomial[0]].parts  # type: ignore[misc]
-        ones = [other for other in number.terms if other]
-        if len(ones) != 1 or len(ones[0]) != 1 or number.terms[ones[0]] != 1 or ones[0][0] in self._same:
-            return False
-        shorter = self._without(difference, monomial)
-        return shorter is not None and type(shorter[1]) is int and shorter[1] == 0
-
     def only(self, number: Polynomial) -> Any:
         """The symbol if a number is one plus a constant, else None."""
         monomials = [monomial for monomial in number.terms if monomial]
