@@ -83,7 +83,7 @@ class Changes:
         if issubclass(type(record.inner), deque) and record.inner.maxlen != record.obj.maxlen:
             raise CannotRebuild(record.inner, "it was given another length that it may have")
         if not issubclass(type(record.inner), set):
-            effects.contents(self.emitter, record.inner, record.before, record.inner)
+            effects.contents(self.emitter, record.inner, record.before, record.inner, record.was_stirred())
             return
         now = self.with_constants(record.inner)
         if effects.table(self.emitter, record.inner, record.before, record.obj, now):
