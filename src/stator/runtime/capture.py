@@ -381,6 +381,7 @@ class Capture:
             )
         if not all(map(draft.builds, self.instances)):
             raise unsupported("native-effect", "something with `__del__` that is left behind", function="its end")
+        caches.check(host, draft, assembly.outputs.values())
         arrays.check_memory(host, assembly.outputs.values())
         tensor_hooks.check(host)
         hook_handles.check(host)
