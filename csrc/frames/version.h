@@ -35,4 +35,7 @@ static inline PyObject *told_of_collection(PyThreadState *ts) {
     return ts->interp->gc.collecting ? ts->interp->gc.callbacks : NULL;
 }
 
+/* How often the filters of warnings have changed. */
+static inline long *filters_version_of(PyThreadState *ts) { return &ts->interp->warnings.filters_version; }
+
 #endif

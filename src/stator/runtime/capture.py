@@ -22,6 +22,7 @@ from stator.emit.emitter import Emitter
 from stator.emit.plan import CannotRebuild, Source
 from stator.errors import InternalError, StatorError, unsupported
 from stator.eval.machine import Machine, Place, Stopped
+from stator.filters import Unnoticed
 from stator.frame import Frame, forget_tracebacks
 from stator.graph.backends import refused, traces
 from stator.graph.prologue import NotAsAssumed
@@ -195,7 +196,8 @@ class Capture:
         With a place to stop at, `going_on` answers for a break what follows it.
         """
         try:
-            return self.make_entry(going_on)
+            with Unnoticed():  # torch changes filters, too
+                return self.make_entry(going_on)
         except StatorError:
             raise
         except Exception as error:  # a mistake of stator's own: the program must not see it
