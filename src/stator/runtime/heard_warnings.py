@@ -65,6 +65,8 @@ def note(host: Any, func: Any, args: Any, kwargs: Any, is_factory: bool) -> None
     if warner is None or host.recorder.sub is not None:
         return
     heard = rehearsed(warner)
+    if not heard and host.may_break:
+        raise host.refuse("native-effect", "its kernel warns", function=getattr(func, "__name__", str(func)))
     f = _frames.top_frame()
     filename, line, module, namespace = place_of(f, 1) or ("", 0, "", None)
     if not heard or host.namespaces.get(id(namespace)) is None:
