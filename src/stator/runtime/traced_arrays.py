@@ -16,6 +16,7 @@ from stator.frame import Frame, throw
 from stator.guards import path as paths
 from stator.native.attribute_rows import READERS, WRITERS
 from stator.native.callers import CALLERS
+from stator.native.ends import STANDINS
 from stator.shapes.scalar import TracedInt
 from stator.tensors.array_calls import (
     ATTRIBUTES,
@@ -279,5 +280,6 @@ if np is not None:
     register_whole(ArrayMethod, build_method)
     READERS[id(TracedArray)] = read_array
     WRITERS[id(TracedArray)] = write_array
+    STANDINS.add(TracedArray)
     CALLERS[id(ArrayMethod)] = call_method
     register_whole(TracedArray, build)
