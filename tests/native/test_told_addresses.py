@@ -84,3 +84,14 @@ def test_printed(capsys: Any) -> None:
         kept: list[Any] = []
         compiled(torch.ones(1), kept)
         assert capsys.readouterr().out == f"{kept}\n"
+
+
+def test_numbers_where_nothing_can_lie() -> None:
+    """A text of the program that only looks like an address goes over a break as others do."""
+
+    def program(x: Any) -> Any:
+        text = "fault at 0x12 and at 0x7f31c0de0001" + "!"
+        stator.graph_break()
+        return x + len(text), text
+
+    check(program, torch.ones(2), fullgraph=False, expect_breaks=1)

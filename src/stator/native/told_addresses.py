@@ -9,11 +9,20 @@ from stator.guards.check import IS
 
 MARK = " at 0x"
 ADDRESS = re.compile(MARK + "([0-9a-f]+)")
+LOWEST, HIGHEST, APART = 0x10000, 1 << 57, 16  # where memory of the process may lie, and how objects in it do
+
+
+def is_address(number: int) -> bool:
+    """Whether an object could lie there; other numbers that look like addresses are texts of the program."""
+    return LOWEST <= number < HIGHEST and number % APART == 0
 
 
 def tells_inside(host: Any, text: str) -> bool:
     """Whether it tells the address of an object that is none from outside, and will lie elsewhere."""
-    return MARK in text and any(int(found, 16) not in host.records for found in ADDRESS.findall(text))
+    if MARK not in text:
+        return False
+    told = [int(found, 16) for found in ADDRESS.findall(text)]
+    return any(is_address(number) and number not in host.records for number in told)
 
 
 def pin_told(host: Any, text: str) -> None:
