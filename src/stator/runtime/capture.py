@@ -290,6 +290,13 @@ class Capture:
             self.host.close()
         forget_tracebacks()
 
+    def check_names(self, codes: set[Any]) -> None:
+        """Frames behind a break are others: names that `exec` or the program has added to `locals()` would be lost."""
+        for code, names in self.host.frame_dicts:
+            if code in codes and not {*names} <= {*code.co_varnames, *code.co_cellvars, *code.co_freevars}:
+                self.unmade = {types.FrameType}
+                raise unsupported("cannot-rebuild", "names that were added to `locals()`", type="frame")
+
     def discard(self) -> None:
         """Generators that the program made or drove end without running any code of theirs."""
         driven = [weakref.ref(generator) for generator in self.driven]
@@ -317,6 +324,7 @@ class Capture:
         for frame in stopped.frames:
             self.host.know_closure(frame.function)
         found = Break(stopped.frames, stopped.handled)
+        self.check_names({frame.code for frame in found.frames})
         stopped.frames.clear()
         stopped.__traceback__ = None
         return found
