@@ -191,6 +191,12 @@ void distinct_free(Distinct *distinct);
 PyObject *set_layout(PyObject *module, PyObject *object);
 PyObject *set_like(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
+/* dicts.c: tables of dicts. */
+PyObject *keys_from(PyObject *module, PyObject *args);
+
+/* methods.c: methods that C has bound. */
+PyObject *method_code(PyObject *module, PyObject *method);
+
 /* hashes.c: hashes that dicts and sets remember. */
 int hashes_init(void);
 PyObject *put_hashed(PyObject *module, PyObject *const *args, Py_ssize_t nargs);

@@ -92,7 +92,28 @@ static PyObject *slot_get(PyObject *module, PyObject *const *args, Py_ssize_t na
     return value;
 }
 
+/* filters_version() -> how often the filters of warnings have changed: what registries of shown warnings go by. */
+static PyObject *
+filters_version(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return PyLong_FromLong(*filters_version_of(PyThreadState_Get()));
+}
+
+/* put_filters_version(number): they count as changed so many times. */
+static PyObject *
+put_filters_version(PyObject *Py_UNUSED(module), PyObject *number)
+{
+    long version = PyLong_AsLong(number);
+    if (version == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    *filters_version_of(PyThreadState_Get()) = version;
+    Py_RETURN_NONE;
+}
+
 PyMethodDef stator_lookup_methods[] = {
+    {"filters_version", filters_version, METH_NOARGS, "filters_version() -> how often the filters of warnings have changed"},
+    {"put_filters_version", put_filters_version, METH_O, "put_filters_version(number): the filters count as changed so many times"},
     {"type_lookup", (PyCFunction)(void (*)(void))type_lookup, METH_FASTCALL, "type_lookup(cls, name): UNBOUND if absent"},
     {"instance_dict", instance_dict, METH_O, "the instance's dict or None, without descriptors"},
     {"attribute_count", attribute_count, METH_O, "how many attributes an instance's dict holds"},

@@ -37,4 +37,7 @@ static inline PyObject *told_of_collection(PyThreadState *ts) {
 /* How many functions of sys.settrace and sys.setprofile run on a thread, each called from what the one before it runs. */
 static inline int tracing_depth(PyThreadState *ts) { return ts->tracing; }
 
+/* How often the filters of warnings have changed. */
+static inline long *filters_version_of(PyThreadState *ts) { return &ts->interp->warnings.filters_version; }
+
 #endif

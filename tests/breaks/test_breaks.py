@@ -256,3 +256,27 @@ def test_training_through_a_break():
 
     w = torch.ones(4, 2, requires_grad=True)
     broken(program, X, w, backward=True, backend="aot_eager", tolerance=1e-6)
+
+
+def test_names_that_exec_adds() -> None:
+    """The frame behind a break is another one: what was added to `locals()` would not be there."""
+
+    def executes(x: Any) -> Any:
+        exec("extra = 3")
+        y = x + 1
+        stator.graph_break()
+        return y, sorted(locals()), eval("extra")
+
+    def writes(x: Any) -> Any:
+        names = locals()
+        names["extra"] = 4
+        stator.graph_break()
+        return x + 1, sorted(locals()), names is locals()
+
+    def reads(x: Any) -> Any:
+        names = sorted(locals())
+        stator.graph_break()
+        return x + 1, names
+
+    for program, breaks in ((executes, 0), (writes, 0), (reads, 1)):
+        check(program, torch.ones(2), fullgraph=False, expect_breaks=breaks, expect_recompiles=None)

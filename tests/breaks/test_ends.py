@@ -208,3 +208,33 @@ def finalized() -> Any:
 def test_finalizers_of_calls_that_cpython_runs() -> None:
     compiled = stator.compile(finalized, backend="eager")
     assert [compiled() for _ in range(5)] == [(True, False, [1] * n) for n in range(1, 6)]
+
+
+def closing(seen: list[str]) -> Any:
+    try:
+        yield 1
+        yield 2
+    finally:
+        seen.append("closed")
+
+
+def test_next_to_a_text_that_varies() -> None:
+    """What stands for a text knows the whole capture, which holds nothing for the program."""
+
+    def program(x: Any, text: str, seen: list[str]) -> Any:
+        generator = closing(seen)
+        next(generator)
+        try:
+            stator.graph_break()
+            raise ValueError(text)
+        except ValueError as error:
+            seen.append("handler")
+            del generator
+            seen.append(str(error))
+        return x + 1
+
+    compiled = stator.compile(program, backend="eager")
+    for text in ("one", "two", "three", "one", "four"):
+        seen: list[str] = []
+        compiled(X, text, seen)
+        assert seen == ["handler", "closed", text]

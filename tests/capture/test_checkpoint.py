@@ -198,3 +198,69 @@ def test_effects_happen_again_in_backward(backend: str) -> None:
         module, r(3, 4), backward=True, backend=backend, tolerance=1e-6, fullgraph=False, expect_breaks=None,
         expect_recompiles=None,
     )  # fmt: skip
+
+
+CHANGES: dict[str, Any] = {
+    "in place": lambda weight: weight.mul_(1.5),
+    "data": lambda weight: weight.data.mul_(1.5),
+    "other data": lambda weight: setattr(weight, "data", weight.data * 1.5),
+}
+
+
+def twice(x: Any, weight: Any, reentrant: bool) -> Any:
+    first = checkpoint(lambda t: torch.sin(F.dropout(t @ weight, 0.5)), x, use_reentrant=reentrant)
+    second, third = checkpoint(lambda t: ((t @ weight).cos(), t.exp()), first, use_reentrant=reentrant)
+    return first + second * third
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_parameters_that_change_before_backward(change: str, reentrant: bool) -> None:
+    """Backward calculates with what they hold by then."""
+
+    def outcome(function: Any) -> list[Any]:
+        torch.manual_seed(0)
+        x, weight = r(2, 3), r(3, 3)
+        found = function(x, weight, reentrant)
+        with torch.no_grad():
+            CHANGES[change](weight)
+        found.sum().backward()
+        return [found.detach(), x.grad, weight.grad]
+
+    # the older form adds gradients up in another order
+    torch.testing.assert_close(outcome(stator.compile(twice, backend="eager", fullgraph=True)), outcome(twice))
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_arguments_that_change_before_backward(reentrant: bool) -> None:
+    """torch notices that."""
+
+    def outcome(function: Any) -> str:
+        x = r(2, 3)
+        found = function(x, r(3, 3), reentrant)
+        with torch.no_grad():
+            x.mul_(2)
+        with pytest.raises(RuntimeError) as raised:
+            found.sum().backward()
+        return str(raised.value)[:60]
+
+    assert outcome(stator.compile(twice, backend="eager", fullgraph=True)) == outcome(twice)
+
+
+def test_nothing_is_kept_for_backward() -> None:
+    """The values inside of a region are let go of when it is over."""
+    kept: list[Any] = []
+
+    def pack(tensor: Any) -> Any:
+        kept.append(tuple(tensor.shape))
+        return tensor
+
+    compiled = stator.compile(block_of_many, backend="eager", fullgraph=True)
+    x, weight = r(2, 3), r(3, 7)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        compiled(x, weight)
+    assert (2, 7) not in kept
+
+
+def block_of_many(x: Any, weight: Any) -> Any:
+    return checkpoint(lambda t: (t @ weight).sin().exp().sum(1), x, use_reentrant=False)

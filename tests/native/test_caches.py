@@ -243,3 +243,73 @@ def outcome(program, x):
         return program(x).tolist()
     except ValueError as error:
         return str(error)
+
+
+@functools.lru_cache(maxsize=3)
+def weighted(n, by=1):
+    return n * 2 + halves(n) * by
+
+
+@functools.lru_cache
+def buffer(n):
+    return torch.zeros(n)
+
+
+@functools.lru_cache
+def collected(n):
+    return [n]
+
+
+@functools.lru_cache
+def positions(n):
+    return {"places": torch.arange(n), "count": [n, n + 1]}
+
+
+def grows(x):
+    return x + buffer(x.shape[0]).add_(1)
+
+
+def gives(x):
+    return buffer(x.shape[0])
+
+
+def appends(x):
+    seen = collected(x.shape[0])
+    seen.append(1)
+    return x + len(seen)
+
+
+def weighs(x):
+    return x * weighted(x.shape[0], by=3) + halves(x.shape[0])
+
+
+def uses(x):
+    table = positions(x.shape[0])
+    return x + table["places"] * len(table["count"])
+
+
+@pytest.mark.parametrize("program", [grows, gives, appends, weighs, uses])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_numbers_that_vary_are_counted(program, backend):
+    """What the cache gave before is given again, and it knows of all calls."""
+    caches = [halves, weighted, buffer, collected, positions]
+
+    def outcome(function):
+        for cache in caches:
+            cache.cache_clear()
+        seen, rows, first = [], [], {}
+        for n in (2, 3, 4, 5, 3, 4, 6, 5):
+            made = function(torch.ones(n))
+            rows.append((made.tolist(), first.setdefault(n, made) is made, [cache.cache_info() for cache in caches]))
+            seen.append(made)
+        return rows
+
+    assert outcome(stator.compile(program, backend=backend)) == outcome(program)
+
+
+def test_results_that_nobody_sees_are_whole_graphs():
+    for cache in (positions, halves, weighted):
+        cache.cache_clear()
+    vary = [(torch.ones(n),) for n in (3, 4, 5, 6)]
+    check(uses, vary=vary, expect_recompiles=None)
+    check(weighs, vary=vary, expect_recompiles=None)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import stator
-from stator.runtime import scalar_warning
+from stator.runtime import backward_warning, scalar_warning
 
 
 @pytest.fixture(autouse=True)
@@ -55,3 +55,37 @@ def test_as_an_error() -> None:
         warnings.simplefilter("error")
         x = torch.ones(3, requires_grad=True)
         assert stator.compile(handled, backend="eager")(x) == handled(x)
+
+
+def twice(x: Any) -> Any:
+    (x**3).sum().backward(create_graph=True)
+    return x.grad.detach() * 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_of_backward_that_can_be_differentiated(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backward_warning, "given", [])
+    compiled = stator.compile(twice, backend=backend)
+    expected = warned(twice)
+    assert len(expected) == 1 and warned(compiled) == expected == warned(compiled)
+    torch.set_warn_always(False)
+    assert warned(compiled) == []
+
+
+def searched(x: Any) -> Any:
+    return torch.searchsorted(x.repeat(3, 1).t().detach(), x.repeat(3, 1).t().detach())
+
+
+def decomposed(x: Any) -> Any:
+    return torch.cholesky(torch.diag(x.detach()) + 1)
+
+
+def cast(x: Any) -> Any:
+    return (x.detach() * 1j).to(torch.float32)
+
+
+@pytest.mark.parametrize("program", [searched, decomposed, cast])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_that_only_kernels_give(program: Any, backend: str) -> None:
+    expected = warned(program)
+    assert expected and warned(stator.compile(program, backend=backend)) == expected

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from typing import Any
 
 import pytest
@@ -84,3 +86,68 @@ def test_printed(capsys: Any) -> None:
         kept: list[Any] = []
         compiled(torch.ones(1), kept)
         assert capsys.readouterr().out == f"{kept}\n"
+
+
+def test_numbers_where_nothing_can_lie() -> None:
+    """A text of the program that only looks like an address goes over a break as others do."""
+
+    def program(x: Any) -> Any:
+        text = "fault at 0x12 and at 0x7f31c0de0001" + "!"
+        stator.graph_break()
+        return x + len(text), text
+
+    check(program, torch.ones(2), fullgraph=False, expect_breaks=1)
+
+
+class Other:
+    pass
+
+
+def of_a_lock(x: Any) -> Any:
+    with LOCK:
+        text = repr(LOCK)
+    return x + 1, text.partition(" at ")[0], f"{LOCK}".partition(" at ")[0]
+
+
+def of_a_reference(x: Any) -> Any:
+    return x + 1, repr(REFERENCES[0]).partition(";")[2][:4]
+
+
+def of_a_function(x: Any) -> Any:
+    return x + 1, str([of_nothing]).partition(" at ")[0]
+
+
+def of_nothing() -> None:
+    pass
+
+
+LOCK = threading.Lock()
+REFERENCES: list[Any] = []
+
+
+@pytest.mark.parametrize("program", [of_a_lock, of_a_reference, of_a_function])
+def test_what_else_a_text_tells(program: Any) -> None:
+    """A lock may be held by now, an object gone, a function be called something else."""
+
+    def outcome(function: Any) -> list[Any]:
+        target = Other()
+        REFERENCES[:] = [weakref.ref(target)]
+        texts = [function(torch.ones(1))[1:]]
+        del target
+        of_nothing.__qualname__ = "renamed"
+        texts.append(function(torch.ones(1))[1:])
+        of_nothing.__qualname__ = "of_nothing"
+        return texts
+
+    assert outcome(stator.compile(program, backend="eager")) == outcome(program)
+
+
+def test_a_lock_that_somebody_took() -> None:
+    def program(x: Any, lock: Any) -> Any:
+        return x + 1, repr(lock).partition(" ")[0]
+
+    compiled = stator.compile(program, backend="eager")
+    lock = threading.Lock()
+    assert compiled(torch.ones(1), lock)[1] == "<unlocked"
+    lock.acquire()
+    assert compiled(torch.ones(1), lock)[1] == "<locked"

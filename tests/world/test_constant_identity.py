@@ -135,3 +135,20 @@ def test_nobody_is_asked_whether_tuples_are_equal() -> None:
     compiled = stator.compile(f, backend="eager")
     assert [compiled(torch.ones(1), given)[1] for given in (known, (Loud(),), known, (Loud(),))] == [1, 0, 1, 0]
     assert not asked
+
+
+def test_sizes_are_asked_for_anew():
+    """Each `x.shape` is an object of its own, also where one entry serves all rounds and calls."""
+
+    def program(x):
+        seen = []
+        for _ in range(4):
+            seen.append(x.shape)
+            stator.graph_break()
+        return x + 1, seen
+
+    def outcome(function):
+        first, second = function(torch.ones(2))[1], function(torch.ones(2))[1]
+        return len({id(size) for size in [*first, *second]})
+
+    assert outcome(stator.compile(program, backend="eager")) == outcome(program) == 8

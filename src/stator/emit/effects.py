@@ -23,7 +23,7 @@ from stator.world.iterators import SEQUENCE_ITERATORS
 from . import hashes, raw
 from .emitter import Emitter
 from .generators import state_of
-from .makers import replica
+from .makers import replica, stir_deque, stir_ordered
 from .plan import CannotRebuild, Const, Source, Splice, dict_of, listing
 from .raw import ABSENT
 from .recipes_instances import bound, namespace_of
@@ -77,6 +77,8 @@ class Target:
         self.base = base
         self.is_exact = cls is base
         self.hashes: dict[int, int] = {}  # of keys that must not be asked, by address
+        self.stirred = False  # of an ordered dict or deque: keys or elements have come or gone
+        self.put_in: Sequence[Any] = ()  # keys of a dict that were put in, perhaps after they were taken out
 
     def do(self, method: str, *arguments: object) -> None:
         if not self.is_exact:
@@ -129,7 +131,13 @@ def _extend(target: Target, items: Sequence[Any]) -> None:
 
 
 def _change_deque(target: Target, old: Sequence[Any], new: Sequence[Any]) -> None:
-    if _common_prefix(old, new) == len(old):
+    if not target.stirred and len(old) == len(new):
+        for index, (before, now) in enumerate(zip(old, new, strict=True)):
+            if not same(before, now):
+                target.do("__setitem__", index, now)
+    elif len(old) == len(new) == _common_prefix(old, new):
+        target.emitter.statement("{0}({1})", Const(stir_deque), target.expression)
+    elif _common_prefix(old, new) == len(old):
         _extend(target, new[len(old) :])
     elif len(new) > len(old) and _common_prefix(old[::-1], new[::-1]) == len(old):
         added = new[: len(new) - len(old)][::-1]
@@ -214,20 +222,33 @@ FINGER = -8  # the end of a layout: where `pop` begins
 def _change_dict(target: Target, old: Pairs, new: Pairs) -> None:
     before = {token(key): value for key, value in old}
     values = {token(key): value for key, value in new}
-    after = values.keys()
-    kept = [key for key, _ in old if token(key) in after]
-    added = [key for key, _ in new if token(key) not in before]
+    put = {token(key) for key in target.put_in}
+    kept = [key for key, _ in old if token(key) in values and token(key) not in put]
+    added = [key for key, _ in new if token(key) not in before or token(key) in put]
     in_place = _common_prefix([*kept, *added], [key for key, _ in new]) == len(new)
     replaced = any(not same(values.get(token(key), ABSENT), value) for key, value in old)
-    unchanged = len(new) == len(old) and not replaced
+    unchanged = len(new) == len(old) and not replaced and not put
     if not in_place or (not unchanged and any(hashes.says(key) for key, _ in old)):  # no key of the program is asked
         target.do("clear")
         _assign(target, new)
         return
+    stay = {token(key) for key in kept}
     for key, _ in old:
-        if token(key) not in after:
+        if token(key) not in stay:
             target.do("__delitem__", key)
-    _assign(target, [(key, value) for key, value in new if not same(before.get(token(key), ABSENT), value)])
+            del before[token(key)]
+    changes = [(key, value) for key, value in new if not same(before.get(token(key), ABSENT), value)]
+    if len(before) == 0 and len(old) > 0:  # an update of an empty dict would begin a new table
+        for change in changes:
+            _assign(target, [change])
+    else:
+        _assign(target, changes)
+
+
+def _change_ordered(target: Target, old: Pairs, new: Pairs) -> None:
+    _change_dict(target, old, new)
+    if target.stirred and len(old) == len(new) == _common_prefix([key for key, _ in old], [key for key, _ in new]):
+        target.emitter.statement("{0}({1})", Const(stir_ordered), target.expression)
 
 
 def _assign(target: Target, items: Pairs) -> None:
@@ -316,7 +337,7 @@ _C_RANDOM: Any = random.Random.__base__
 _ROWS: tuple[tuple[Any, Any, Any], ...] = (
     (list, lambda obj: [*list.__iter__(obj)], _change_list),
     (dict, lambda obj: [*dict.items(obj)], _change_dict),
-    (OrderedDict, raw.ordered_items, _change_dict),
+    (OrderedDict, raw.ordered_items, _change_ordered),
     (defaultdict, _read_defaultdict, _change_defaultdict),
     (set, lambda obj: [*set.__iter__(obj)], _change_set),
     (deque, lambda obj: [*deque.__iter__(obj)], _change_deque),
@@ -342,8 +363,11 @@ def snapshot(obj: object) -> Any:
     return ROWS[id(raw.solid_base(type(obj), ROWS))][1](obj)
 
 
-def contents(emitter: Emitter, target: object, old: Any, new: object) -> None:
-    """Make target, whose contents were the snapshot `old`, hold what the container `new` of the same type holds now."""
+def contents(emitter: Emitter, target: object, old: Any, new: object, stirred: bool = False) -> None:
+    """Make target, whose contents were the snapshot `old`, hold what the container `new` of the same type holds now.
+
+    Iterators over it notice what came and went again: `stirred` says so of ordered dicts and deques.
+    """
     solid = raw.solid_base(type(new), ROWS)
     if id(solid) not in ROWS:
         raise CannotRebuild(new, "there is no way to write its contents back")
@@ -351,6 +375,9 @@ def contents(emitter: Emitter, target: object, old: Any, new: object) -> None:
     changed = Target(emitter, target, type(new), base)
     if issubclass(base, (dict, set)):
         changed.hashes = hashes.known(new, emitter)
+    if base is dict or base is defaultdict:
+        changed.put_in = _entry.keys_from(new, len(old if base is dict else old[1]))
+    changed.stirred = stirred
     change(changed, old, read(new))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -70,3 +71,22 @@ def frozen_like(cls: type, template: set[Any], items: list[Any]) -> frozenset[An
     made: frozenset[Any] = frozenset.__new__(cls, (None,))  # one that nobody else has
     _entry.set_like(made, template, items)
     return made
+
+
+def stir_ordered(mapping: OrderedDict[Any, Any]) -> None:
+    """A key comes and goes."""
+    key = object()
+    OrderedDict.__setitem__(mapping, key, None)
+    OrderedDict.__delitem__(mapping, key)
+
+
+def stir_deque(elements: deque[Any]) -> None:
+    """Elements leave their places and come back; one that is full has no room for another."""
+    if deque.__len__(elements) > 1:
+        deque.rotate(elements)
+        deque.rotate(elements, -1)
+        return
+    was_empty = deque.__len__(elements) == 0
+    deque.append(elements, None if was_empty else deque.pop(elements))
+    if was_empty and deque.__len__(elements):
+        deque.pop(elements)

@@ -48,7 +48,7 @@ def build_tuple(obj: Any, solid: type, heap: Heap) -> Plan:
 
 
 def build_size(obj: Any, solid: type, heap: Heap) -> Plan:
-    return Plan(piece("{0}({1})", Const(torch.Size), tuple_of(tuple.__iter__(obj))), frozen=True)
+    return Plan(piece("{0}({1})", Const(torch.Size), tuple_of(tuple.__iter__(obj))))
 
 
 def build_deque(obj: Any, solid: type, heap: Heap) -> Plan:

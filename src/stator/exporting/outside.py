@@ -64,6 +64,7 @@ class ProgramAssembly(Assembly):
             if record.before is not None and id(record.obj) in self.buffers:
                 self._dict_of_buffers(record)
         deferred, self.host.effects = self.host.effects, []
+        self.host.through.clear()
         try:
             super().write_effects(emitter)
         finally:

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from stator.filters import Unnoticed
+
 _log = logging.getLogger(__name__)
 HEARD = "warnings of the program"  # in the meta of a graph
 _TOLD: dict[Any, Any] = {}  # the registry that "default" and "once" look at
@@ -26,7 +28,7 @@ def told_afterwards(known: Collection[str] = ()) -> Iterator[None]:
     always = torch.is_warn_always_enabled()
     torch._C._set_warnAlways(always or bool(known))
     try:
-        with warnings.catch_warnings(record=True) as heard:
+        with Unnoticed(), warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             yield
     finally:

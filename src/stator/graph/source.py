@@ -14,6 +14,7 @@ from torch import fx
 
 from stator.code import lines
 from stator.errors import Location
+from stator.graph.regions import folded
 from stator.graph.restore import Restore
 
 _BINARY: dict[Any, str] = {
@@ -264,7 +265,7 @@ def _last_uses(graph: fx.Graph) -> dict[fx.Node, list[str]]:
 
 def compile_source(graph: fx.Graph) -> FunctionType:
     """The graph as a plain function of its inputs; `linecache` knows the source for as long as it lives."""
-    source = Source(graph)
+    source = Source(folded(graph, compile_source))
     text = source.text
     filename = f"<stator graph {next(_numbers)}>"
     exec(compile(text, filename, "exec"), source.globals)

@@ -11,6 +11,8 @@ import torch
 from torch import _guards, fx
 from torch._guards import TracingContext
 
+from stator.filters import Unnoticed
+
 
 class LazyContext(TracingContext):
     """A tracing context whose fake mode is made when somebody asks for it: making one imports most of torch._dynamo."""
@@ -84,7 +86,7 @@ def _without_anomalies(inputs: Sequence[Any]) -> Iterator[None]:
     if not any(isinstance(value, torch.Tensor) and value.requires_grad for value in inputs):
         yield
         return
-    with warnings.catch_warnings():
+    with Unnoticed(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Error detected in ")
         yield
 

@@ -28,6 +28,7 @@ from stator.frame import UNBOUND
 MOST_HELD = 400  # objects that are looked at in one value
 PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None), BuiltinFunctionType, WrapperDescriptorType})
 SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+STANDINS: set[type] = set()  # stator's own, which lead to all that it knows; those that make them add theirs
 OPAQUE = (type, ModuleType, torch.Tensor, CodeType, FrameType, TracebackType, weakref.ref, *SYMBOLS)
 
 
@@ -73,7 +74,7 @@ def held_by(
     while waiting and len(seen) < most:
         obj = waiting.popleft()
         kind = type(obj)
-        if id(obj) in seen or kind in PLAIN or issubclass(kind, OPAQUE):
+        if id(obj) in seen or kind in PLAIN or kind in STANDINS or issubclass(kind, OPAQUE):
             continue
         seen[id(obj)] = obj
         yield obj

@@ -46,6 +46,7 @@ class Host(ImportingWorld):
     def __init__(self) -> None:
         super().__init__()
         self.callers: dict[int, tuple[Any, Caller]] = {}
+        self.frame_dicts: list[tuple[Any, dict[str, Any]]] = []  # what `locals()` gave: code, names
         self.effects: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
         self.logged: list[Any] = []  # loggers that messages were left for
         self.handlers: list[Any] = []  # of loggers, of classes of the program: they get messages after the graph

@@ -8,6 +8,7 @@ from typing import Any
 from stator.frame import Frame
 from stator.native.host import Host
 from stator.native.rows import OUTSIDE_METHODS
+from stator.native.told_addresses import STATES, refuse_state
 
 LOCK_TYPES = frozenset({type(threading.Lock()), type(threading.RLock())})
 _RLOCK = type(threading.RLock())
@@ -58,5 +59,6 @@ def give(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> A
 
 
 for _kind in LOCK_TYPES:
+    STATES[_kind] = refuse_state
     OUTSIDE_METHODS.update({(id(_kind), name): take for name in ("acquire", "__enter__", "acquire_lock")})
     OUTSIDE_METHODS.update({(id(_kind), name): give for name in ("release", "__exit__", "release_lock")})

@@ -7,6 +7,7 @@ import builtins
 import copyreg
 import gc
 import importlib
+import inspect
 import io
 import operator
 import pickle
@@ -139,7 +140,10 @@ def stand_globals(host: Host, f: Frame, function: Any, args: list[Any], kwargs: 
 def stand_locals(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if f.names is not None and f.names is f.globals:
         return stand_globals(host, f, function, args, kwargs)
-    return call_lent(host, f, function, args, kwargs)
+    found = call_lent(host, f, function, args, kwargs)
+    if f.code.co_flags & inspect.CO_OPTIMIZED:  # else they are the variables themselves
+        host.frame_dicts.append((f.code, found))
+    return found
 
 
 @standin(vars)

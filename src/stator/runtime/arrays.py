@@ -22,6 +22,7 @@ from stator.emit import effects
 from stator.emit.recipes import ROWS as RECIPES
 from stator.errors import Again
 from stator.eval.settling import SERVED
+from stator.filters import Unnoticed
 from stator.frame import RAISED, Frame, throw
 from stator.guards import path as paths
 from stator.guards.check import EQ, IS, TYPE_IS
@@ -91,6 +92,7 @@ def run(host: Any, f: Frame, function: Any, args: Any, kwargs: dict[str, Any]) -
         with (
             host.recorder.paused(),
             np.errstate(all="raise", under="ignore"),
+            Unnoticed(),
             warnings.catch_warnings(record=True) as warned,
         ):
             warnings.simplefilter("always")
@@ -229,7 +231,7 @@ def make_tensor(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dic
     if any(type(arg) is TracedTensor for arg in args) or (kwargs or {}).get("requires_grad"):
         raise host.refuse("tensor-numpy", f"{name} of an array", function=name)
     try:
-        with host.recorder.paused(), warnings.catch_warnings(record=True) as warned:
+        with host.recorder.paused(), Unnoticed(), warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             real = function(*args, **(kwargs or {}))
             shared = type(args[0]) is np.ndarray and function in SHARING

@@ -10,6 +10,7 @@ from stator.errors import Unsupported
 from stator.frame import Frame, native
 from stator.guards.check import IS, LEN
 from stator.native.rows import standin
+from stator.runtime import backward_warning
 from stator.runtime.tensor_attributes import read_outside, write_outside
 from stator.runtime.tensor_hooks import captured, change, check_none, hooked, retains, run_hooks
 from stator.tensors.gradients import as_gradient, record_gradients
@@ -94,6 +95,8 @@ def backward(host: Any, f: Frame, given: dict[str, Any]) -> None:
     if grads is not None:
         grads = tensors(host, f, grads, holes=True)
     create_graph = bool(given.get("create_graph"))
+    if create_graph:
+        backward_warning.note(host, f)
     retain_graph = given.get("retain_graph")
     chosen = given.get("inputs")
     leaves = leaves_of(host) if chosen is None else tensors(host, f, chosen)

@@ -2,23 +2,28 @@
 
 What the cache holds is read and guarded like any outside value; a miss runs the cached function as part of the program
 and puts the result into the real cache after the graph. Both count as hits and misses, in the order of the program.
+A call with numbers that vary is part of the program, and made again after the graph, so that the cache knows of it.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from stator import _entry, _frames
 from stator.emit import effects
+from stator.emit.emitter import Emitter
+from stator.errors import Again
 from stator.frame import RAISED, Frame
 from stator.guards import constant
+from stator.guards import path as paths
 from stator.guards.check import EQ, IS
 from stator.native import policy
 from stator.native.addresses import pin_identity
 from stator.native.callers import CALLERS, LruCache, call_python
+from stator.runtime.footprint import Footprint
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
 from stator.tensors.checks import assert_holds
@@ -27,6 +32,8 @@ from stator.world.constants import CONSTANT_TYPES
 from stator.world.hollow_iterators import HollowIterator
 
 MISSING = object()
+ALIKE = frozenset({tuple, torch.Size, TracedInt, TracedFloat, TracedTensor})  # told apart by what is in them
+SHARING = paths.const("results of cached functions that nobody can tell apart")
 
 
 def is_constant(value: Any) -> bool:
@@ -71,7 +78,7 @@ def call_cached(host: Any, f: Frame, wrapper: Any, args: list[Any], kwargs: dict
     if function is None:
         raise host.refuse("native-outside-object", "a function with lru_cache that was just made", function="lru_cache")
     if not all(is_key(host, value) for value in (*args, *(kwargs or {}).values())):
-        return called_through(host, f, function, args, kwargs)
+        return called_through(host, f, wrapper, args, kwargs)
     given, named = tuple(args), dict(kwargs) if kwargs else None
     known = host.cached.get(place := (id(wrapper), _entry.cached_key(given, named, wrapper)), MISSING)
     if known is MISSING:
@@ -86,21 +93,57 @@ def plain(value: Any) -> Any:
     return value.decay() if type(value) is TracedInt else value
 
 
-def called_through(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
-    """A call with arguments that vary, or that the program made: nobody can look them up, and the cache stays as it is.
+class Through(NamedTuple):
+    """A call with arguments that vary: what it was given and what it gave, with the parts that others may see."""
 
-    The function runs each time then, so it may have no effects.
+    wrapper: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    parts: Footprint
+    objects: list[Any]
+    tensors: list[tuple[TracedTensor, Any]]
+
+
+def called_through(host: Any, f: Frame, wrapper: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
+    """A call with arguments that vary, or that the program made: nobody can look them up.
+
+    The function runs each time then, so it may have no effects, and nobody may see that each call makes new objects.
     """
+    function = wrapper.__wrapped__
     name = getattr(function, "__qualname__", "a function")
+    if SHARING in host.whole_paths:
+        text = f"call of {name} with lru_cache and arguments that vary, whose result is written to or comes out"
+        raise host.refuse("native-outside-object", text, function="lru_cache")
     if not all(may_vary(host, value) for value in (*args, *(kwargs or {}).values())):
         text = f"call of {name} with lru_cache and arguments that vary"
         raise host.refuse("native-outside-object", text, function="lru_cache")
-    before = state(host)
+    before, inner = state(host), len(host.through)
+    given, named = tuple(args), dict(kwargs or {})
     made = host.call(f, function, args, kwargs)
     if state(host) != before:
         text = f"call of {name} with lru_cache, effects and arguments that vary"
         raise host.refuse("native-outside-object", text, function="lru_cache")
+    if host.recorder.sub is None:
+        parts = Footprint(host, [made], alone=True)
+        held = [made, *(value for _, values in parts.known.values() for value in values)]
+        tensors = [(one, shown(one)) for one in held if type(one) is TracedTensor]
+        objects = [one for one in held if not (type(one) in ALIKE or is_constant(one))]
+        host.through[inner:] = [Through(wrapper, given, named, parts, objects, tensors)]  # it makes those within, too
     return made
+
+
+def shown(traced: TracedTensor) -> tuple[Any, ...]:
+    return traced._meta, len(traced._storage.writes)
+
+
+def check(host: Any, draft: Emitter, outputs: Any) -> None:
+    """Where a cache would have given the same object again, nobody may see that the function made another one."""
+    storages = {id(one._storage) for one in outputs}
+    for call in host.through:
+        comes_out = any(draft.builds(id(one)) for one in call.objects)
+        is_seen = any(now != shown(one) or id(one._storage) in storages for one, now in call.tensors)
+        if comes_out or is_seen or call.parts.differs():
+            raise Again(SHARING)
 
 
 def may_vary(host: Any, value: Any) -> bool:

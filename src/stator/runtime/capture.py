@@ -22,6 +22,7 @@ from stator.emit.emitter import Emitter
 from stator.emit.plan import CannotRebuild, Source
 from stator.errors import InternalError, StatorError, unsupported
 from stator.eval.machine import Machine, Place, Stopped
+from stator.filters import Unnoticed
 from stator.frame import Frame, forget_tracebacks
 from stator.graph.backends import refused, traces
 from stator.graph.prologue import NotAsAssumed
@@ -197,7 +198,8 @@ class Capture:
         With a place to stop at, `going_on` answers for a break what follows it.
         """
         try:
-            return self.make_entry(going_on)
+            with Unnoticed():  # torch changes filters, too
+                return self.make_entry(going_on)
         except StatorError:
             raise
         except Exception as error:  # a mistake of stator's own: the program must not see it
@@ -290,6 +292,13 @@ class Capture:
             self.host.close()
         forget_tracebacks()
 
+    def check_names(self, codes: set[Any]) -> None:
+        """Frames behind a break are others: names that `exec` or the program has added to `locals()` would be lost."""
+        for code, names in self.host.frame_dicts:
+            if code in codes and not {*names} <= {*code.co_varnames, *code.co_cellvars, *code.co_freevars}:
+                self.unmade = {types.FrameType}
+                raise unsupported("cannot-rebuild", "names that were added to `locals()`", type="frame")
+
     def discard(self) -> None:
         """Generators that the program made or drove end without running any code of theirs."""
         driven = [weakref.ref(generator) for generator in self.driven]
@@ -317,6 +326,7 @@ class Capture:
         for frame in stopped.frames:
             self.host.know_closure(frame.function)
         found = Break(stopped.frames, stopped.handled, spared(self.host, stopped.frames))
+        self.check_names({frame.code for frame in found.frames})
         stopped.frames.clear()
         stopped.__traceback__ = None
         return found
@@ -383,6 +393,7 @@ class Capture:
             )
         if not all(map(draft.builds, self.instances)):
             raise unsupported("native-effect", "something with `__del__` that is left behind", function="its end")
+        caches.check(host, draft, assembly.outputs.values())
         arrays.check_memory(host, assembly.outputs.values())
         tensor_hooks.check(host)
         hook_handles.check(host)

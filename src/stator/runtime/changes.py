@@ -83,7 +83,7 @@ class Changes:
         if issubclass(type(record.inner), deque) and record.inner.maxlen != record.obj.maxlen:
             raise CannotRebuild(record.inner, "it was given another length that it may have")
         if not issubclass(type(record.inner), set):
-            effects.contents(self.emitter, record.inner, record.before, record.inner)
+            effects.contents(self.emitter, record.inner, record.before, record.inner, record.was_stirred())
             return
         now = self.with_constants(record.inner)
         if effects.table(self.emitter, record.inner, record.before, record.obj, now):
@@ -142,6 +142,13 @@ class Changes:
             holes += [f"{name}={{{i}}}" for i, name in enumerate(kwargs, len(args) + 1)]
             self.emitter.statement(f"{{0}}({', '.join(holes)})", function, *args, *kwargs.values())
 
+    def counted_calls(self) -> None:
+        """Caches are asked for what the graph has calculated by itself."""
+        for wrapper, args, kwargs, *_ in self.host.through:
+            holes = [f"{{{i}}}" for i in range(1, len(args) + 1)]
+            holes += [f"{name}={{{i}}}" for i, name in enumerate(kwargs, len(args) + 1)]
+            self.emitter.statement(f"{{0}}({', '.join(holes)})", wrapper, *args, *kwargs.values())
+
     def deferred(self) -> Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
         """What was printed before the program exchanged `sys.stdout` goes to the one before."""
         if self.host.filters_mutated:  # no filter changes behind a warning that is deferred
@@ -195,4 +202,5 @@ STEPS: list[Callable[[Changes], None]] = [
     Changes.tensors,
     Changes.other_slots,
     Changes.deferred_calls,
+    Changes.counted_calls,
 ]

@@ -1,7 +1,7 @@
 """`torch.utils.checkpoint`: the function is captured in place, and its nodes are marked to be calculated again.
 
-AOTAutograd's partitioner keeps none of the marked values for backward (`node.meta["recompute"]`). A graph that runs as
-it is keeps them all: gradients are the same, and no memory is saved.
+AOTAutograd's partitioner keeps none of the marked values for backward (`node.meta["recompute"]`). In a graph that runs
+as it is, torch calculates them again (`graph/regions.py`), but for those of selective contexts, which are kept.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch.utils import checkpoint as module
 from torch.utils.checkpoint import CheckpointPolicy
 
 from stator.frame import Frame, throw
+from stator.graph.regions import REGION, Region
 from stator.native.warn import issue
 from stator.runtime.entering import answers_for
 from stator.runtime.footprint import Footprint
@@ -31,6 +32,8 @@ OWN = {
     "early_stop": True,
     "preserve_rng_state": True,
 }
+# Those that matter when backward calls the function again.
+TOLD = ("determinism_check", "early_stop", "preserve_rng_state")
 
 
 def text(function: Any, part: str) -> str:
@@ -57,13 +60,15 @@ def call_checkpoint(host: Any, f: Frame, function: Any, args: list[Any], kwargs:
     if reentrant is None:
         host.call(f, warnings.warn, [NOT_TOLD], None)
         reentrant = True
+    selective = own["context_fn"] is not module.noop_context_fn
+    options = None if selective else tuple((name, own[name]) for name in TOLD)
     if not reentrant:
-        return within_region(host, f, args[0], args[1:], given)
+        return within_region(host, f, args[0], args[1:], given, options)
     if given:
         return throw(f, ValueError("Unexpected keyword arguments: " + ",".join(given)))
     if own["context_fn"] is not module.noop_context_fn:
         return throw(f, ValueError(NOT_BOTH))
-    return call_reentrant(host, f, args[0], args[1:])
+    return call_reentrant(host, f, args[0], args[1:], options)
 
 
 def is_selective(context: Any) -> bool:
@@ -75,7 +80,7 @@ def is_selective(context: Any) -> bool:
     )
 
 
-def call_reentrant(host: Any, f: Frame, function: Any, args: list[Any]) -> Any:
+def call_reentrant(host: Any, f: Frame, function: Any, args: list[Any], options: Any) -> Any:
     """The older form: an autograd function, which differentiates with respect to the tensors among its arguments."""
     wanted = any(type(arg) is TracedTensor and arg._meta.requires_grad for arg in args)
     if not wanted:
@@ -84,7 +89,7 @@ def call_reentrant(host: Any, f: Frame, function: Any, args: list[Any]) -> Any:
         issue(host, f, UserWarning(NO_GRADIENT), UserWarning, (module.__file__, line(), module.__name__, vars(module)))
     enabled = torch.is_grad_enabled()
     if enabled and wanted:
-        found = within_region(host, f, function, args, {})
+        found = within_region(host, f, function, args, {}, options)
         check_results(host, found, args)
         return found
     host.recorder.switches += 1
@@ -117,7 +122,7 @@ def check_results(host: Any, found: Any, args: list[Any]) -> None:
             )
 
 
-def within_region(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def within_region(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any], options: Any) -> Any:
     """Calls the function; the nodes it adds to the graph are marked.
 
     Backward calls it again: what it changes outside of itself would change once more.
@@ -132,7 +137,11 @@ def within_region(host: Any, f: Frame, function: Any, args: list[Any], kwargs: d
         detail = "a checkpointed function that changes something outside of it"
         raise host.refuse("autograd", detail, function="checkpoint")
     if host.recorder.graph is graph and torch.is_grad_enabled():
-        mark(graph, before)
+        given = [one for one in (*args, *kwargs.values()) if type(one) is TracedTensor]
+        names = frozenset(one._node.name for one in given)
+        number = next(_regions)
+        folds = options is not None and host.recorder.sub is None
+        mark(graph, before, number, Region(number, names, options) if folds else None)
     return found
 
 
@@ -149,12 +158,13 @@ def has_written(recorder: Any, before: dict[int, int]) -> bool:
     )
 
 
-def mark(graph: Any, before: Any) -> None:
+def mark(graph: Any, before: Any, number: int, region: Region | None) -> None:
     """Marks the nodes behind one as a region whose values backward calculates again."""
-    region = next(_regions)
     node = graph._root.prev
     while node is not before and node is not graph._root:
         if node.op.startswith("call"):
             node.meta["recompute"] = CheckpointPolicy.PREFER_RECOMPUTE
-            node.meta["ac_graph_id"] = region
+            node.meta["ac_graph_id"] = number
+            if region is not None:
+                node.meta[REGION] = region
         node = node.prev

@@ -36,9 +36,12 @@ def same(before: Contents, now: Contents | None) -> bool:
 class Footprint:
     """The outside world, and what can be reached from `roots`, at one moment."""
 
-    def __init__(self, host: Any, roots: list[Any]) -> None:
+    def __init__(self, host: Any, roots: list[Any], alone: bool = False) -> None:
         self.host = host
         self.known: dict[int, tuple[Any, Contents]] = {}
+        if alone:  # what can be reached is all that counts
+            self.walk(roots)
+            return
         self.records = {id(record): record for record in host.records.values()}
         self.writes = writes(host)
         self.walk(roots)
@@ -67,9 +70,13 @@ class Footprint:
         """Whether anything is different now. What came in since then must be as it came."""
         return (
             writes(self.host) != self.writes
-            or any(not same(held, contents(obj)) for obj, held in self.known.values())
+            or self.differs()
             or any(is_written(record) for record in self.host.records.values() if id(record) not in self.records)
         )
+
+    def differs(self) -> bool:
+        """Whether something that can be reached holds something else now."""
+        return any(not same(held, contents(obj)) for obj, held in self.known.values())
 
 
 def is_written(record: Any) -> bool:

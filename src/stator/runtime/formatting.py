@@ -15,6 +15,7 @@ import torch
 
 from stator.guards.check import TYPE_IS
 from stator.native.attribute_rows import READERS, WRITERS
+from stator.native.ends import STANDINS
 from stator.runtime import symbolic_host
 from stator.runtime.entering_numbers import write_number
 from stator.runtime.number_calls import ROWS, STANDS_FOR
@@ -208,6 +209,7 @@ def read_text(host: Any, f: Any, obj: TracedText, name: str) -> Any:
 ROWS.update({str: text_of(str), repr: text_of(repr), ascii: text_of(ascii), format: format_of})
 STR_METHODS.update({"format": method_format, "join": method_join})
 STANDS_FOR[TracedText] = str
+STANDINS.add(TracedText)
 IMPORTERS[id(str)] = enter_text
 READERS[id(TracedText)] = read_text
 WRITERS[id(TracedText)] = write_number

@@ -10,6 +10,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from stator import _frames
+from stator.filters import Unnoticed
 from stator.native.warn import action_for, is_inside, issue, place_of, show
 from stator.tensors.lowering import substitute
 from stator.tensors.propagate import quiet
@@ -43,7 +44,7 @@ class Warner:
             show(str(row.message), row.category, filename, line, module, namespace)
 
     def hear(self) -> list[warnings.WarningMessage]:
-        with warnings.catch_warnings(record=True) as heard:
+        with Unnoticed(), warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             self.call()
         return heard
@@ -64,6 +65,8 @@ def note(host: Any, func: Any, args: Any, kwargs: Any, is_factory: bool) -> None
     if warner is None or host.recorder.sub is not None:
         return
     heard = rehearsed(warner)
+    if not heard and host.may_break:
+        raise host.refuse("native-effect", "its kernel warns", function=getattr(func, "__name__", str(func)))
     f = _frames.top_frame()
     filename, line, module, namespace = place_of(f, 1) or ("", 0, "", None)
     if not heard or host.namespaces.get(id(namespace)) is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from stator.filters import Unnoticed
 from stator.frame import Frame
 from stator.native.warn import action_for, is_inside, place_of, show
 
@@ -35,7 +36,7 @@ def give(filename: str, line: int, module: str, namespace: dict[str, Any]) -> No
     """Run time: as if torch had given it in that line."""
     if is_over():
         return
-    with warnings.catch_warnings(record=True) as found:
+    with Unnoticed(), warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         float(torch.ones((), requires_grad=True))
     given.append(True)

@@ -11,10 +11,12 @@ import torch
 from stator.emit.plan import Const, Heap, Plan, piece
 from stator.emit.recipes import register_whole
 from stator.errors import Unsupported
+from stator.filters import Unnoticed
 from stator.frame import Frame, throw
 from stator.guards import path as paths
 from stator.native.attribute_rows import READERS, WRITERS
 from stator.native.callers import CALLERS
+from stator.native.ends import STANDINS
 from stator.shapes.scalar import TracedInt
 from stator.tensors.array_calls import (
     ATTRIBUTES,
@@ -82,7 +84,7 @@ def call_function(host: Any, f: Frame, function: Any, name: str, args: list[Any]
 def of_tensor(host: Any, f: Frame, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """`numpy.asarray(tensor)`."""
     meta = args[0]._meta
-    with host.recorder.paused(), warnings.catch_warnings(record=True) as warned:
+    with host.recorder.paused(), Unnoticed(), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         if not meta.requires_grad and meta.device.type == "cpu" and meta.dtype in NUMPY_DTYPES:
             getattr(np, name)(torch.zeros((), dtype=meta.dtype), *args[1:], **kwargs)
@@ -278,5 +280,6 @@ if np is not None:
     register_whole(ArrayMethod, build_method)
     READERS[id(TracedArray)] = read_array
     WRITERS[id(TracedArray)] = write_array
+    STANDINS.add(TracedArray)
     CALLERS[id(ArrayMethod)] = call_method
     register_whole(TracedArray, build)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from stator._entry import RELATION_OPS
+from stator.filters import Unnoticed
 from stator.guards.relation import WHOLE, Operand, Relation
 from stator.shapes.float_conditions import Condition, NoCondition, int_operand
 from stator.shapes.roundings import MOST_NESTED, nested
@@ -111,7 +112,7 @@ def _range(function: Any, number: Any, place: int, limit: int, positive: bool) -
                 return
             yield made
 
-    with warnings.catch_warnings():
+    with Unnoticed(), warnings.catch_warnings():
         warnings.simplefilter("error")
         below, above = list(run(range(place - 1, -1, -1))), list(run(range(place, limit + 1)))
     return place - len(below), below[::-1] + above

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from stator.filters import Unnoticed
+
 np: Any = sys.modules.get("numpy")  # torch imports it where it is installed
 
 # Functions whose result has sizes and a type that follow from those of the arrays: how many of the first parameters
@@ -120,6 +122,7 @@ def array_call(name: str, kinds: str, args: tuple[Any, ...], kwargs: dict[str, A
     asked = {key: "ignore" if way == "ignore" else "call" for key, way in np.geterr().items()}
     with (
         np.errstate(call=lambda *about: warned.append(about), **asked),
+        Unnoticed(),
         warnings.catch_warnings(record=True) as others,
     ):
         warnings.simplefilter("always")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from stator.filters import Unnoticed
 from stator.shapes.scalar import number
 from stator.tensors.applying import apply
 from stator.tensors.array_calls import DTYPES, FACTS, NUMPY_DTYPES, SCALAR, array_call, function_of, np, traced_call
@@ -247,7 +248,7 @@ class Trial:
     def run(self, name: str, args: Any, kwargs: Any) -> Any:
         """What the call does to layout, memory and identity, as a plan says it."""
         function = function_of(name, np)
-        with np.errstate(all="ignore"), warnings.catch_warnings(record=True) as warned:
+        with np.errstate(all="ignore"), Unnoticed(), warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             made = function(*put_in(args, self.leaf, self.dtype), **put_in(kwargs, self.leaf, self.dtype))
         if warned:

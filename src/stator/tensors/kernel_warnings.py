@@ -15,14 +15,23 @@ from stator.tensors.plan import Plan
 from stator.tensors.rules.layout import surely
 from stator.tensors.traced import TracedTensor
 
+
+def functions(*names: str) -> set[Any]:
+    return {getattr(owner, name) for owner in (torch, torch.Tensor) for name in names if hasattr(owner, name)}
+
+
 NAMES = ("std", "var", "std_mean", "var_mean")
-FREEDOM = {getattr(owner, name) for owner in (torch, torch.Tensor) for name in NAMES if hasattr(owner, name)}
+FREEDOM = functions(*NAMES)
+SEARCHING = functions("searchsorted", "bucketize")
+OUTDATED = functions("cholesky", "triangular_solve")
 
 
 def with_warnings(plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:
     """The plan, that of a call which warns if its kernel does."""
     if plan.warns:
         return replace(plan, in_kernel=True) if "out" in kwargs else plan  # resized: kernels have words of their own
+    if func in OUTDATED or (func in SEARCHING and any(map(is_scattered, (*args, *kwargs.values())))):
+        return replace(plan, warns=True, in_kernel=True)
     taken = args[0] if args else kwargs.get("input")
     if func not in FREEDOM or type(taken) is not TracedTensor:
         return plan
@@ -32,6 +41,10 @@ def with_warnings(plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str
             numbers.symbols.suppose(operator.gt, numbers, math.floor(least))
         return plan if surely(operator.gt, numbers, math.floor(least)) else replace(plan, warns=True, pure=False)
     return plan if numbers > least else replace(plan, warns=True, in_kernel=True)
+
+
+def is_scattered(value: Any) -> bool:
+    return type(value) is TracedTensor and not value.is_contiguous()
 
 
 def reduced(sizes: Sequence[Any], *dims: int) -> Any:

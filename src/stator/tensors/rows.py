@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from stator.filters import Unnoticed
 from stator.shapes.scalar import TracedInt
 from stator.tensors import attributes, data
 from stator.tensors.modes import STATE_FUNCTIONS, InferenceGuard, devices_inside, read_state
@@ -133,7 +134,7 @@ def _resize(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
 
 def _run_for_real(func: Any) -> Handler:
     def run(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
-        with torch._C.DisableTorchFunction(), warnings.catch_warnings(record=True) as warned:
+        with torch._C.DisableTorchFunction(), Unnoticed(), warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             result = func(*args, **kwargs)
         for one in warned:
@@ -148,7 +149,7 @@ def _setting(func: Any) -> Handler:
 
     def run(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
         watched.watch(func)
-        with torch._C.DisableTorchFunction(), warnings.catch_warnings(record=True) as warned:
+        with torch._C.DisableTorchFunction(), Unnoticed(), warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             result = func(*args, **kwargs)
         if func in WRITING:

@@ -96,6 +96,8 @@ def fill_mapping(world: World, record: Record) -> None:
     fill_dict(world, obj, path, inner, base_of(cls, DICT_BASES).__setitem__)
     items = list(dict.items(inner)) if cls is dict else list(base_of(cls, DICT_BASES).items(inner))
     record.before = (inner.default_factory, items) if issubclass(type(obj), defaultdict) else items
+    if issubclass(cls, OrderedDict):
+        record.probe = OrderedDict.__iter__(inner)
 
 
 DICT_BASES = (OrderedDict, defaultdict, dict)
@@ -177,6 +179,7 @@ def fill_deque(world: World, record: Record) -> None:
     items = [world.enter(item, path.seq(i)) for i, item in enumerate(outer)]
     deque.extend(record.inner, items)
     record.before = items
+    record.probe = deque.__iter__(record.inner)
 
 
 def enter_bytearray(world: World, obj: Any, path: Path) -> Any:

@@ -101,6 +101,8 @@ def enter_builtin(world: World, obj: Any, path: Path) -> Any:
     world.guards.add(path.get("__name__"), EQ, obj.__name__, world.origin())
     if is_slot:
         world.guards.add(path.get("__objclass__"), IS, obj.__objclass__, world.origin())
+    else:
+        world.guards.add(path.part("code", _entry.method_code), EQ, _entry.method_code(obj), world.origin())
     if receiver is owner:
         world.notice_builtin(obj)
         return obj

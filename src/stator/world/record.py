@@ -21,7 +21,7 @@ TEXTS = frozenset({str})
 class Record:
     """One outside object: the path to it and the object that stands for it during capture."""
 
-    __slots__ = ("before", "extra", "hollow", "inner", "obj", "path", "traceback")
+    __slots__ = ("before", "extra", "hollow", "inner", "obj", "path", "probe", "traceback")
 
     def __init__(self, obj: Any, path: Path, inner: Any) -> None:
         self.obj = obj
@@ -29,8 +29,19 @@ class Record:
         self.inner = inner
         self.before: Any = None  # contents of a shadow as they were imported
         self.extra: Any = None
+        self.probe: Any = None  # an iterator over a shadow: it fails once keys or elements have come or gone
         self.traceback: Any = None  # of an exception, as it was imported
         self.hollow: Any = None  # how a hollow shadow is read and written
+
+    def was_stirred(self) -> bool:
+        """Whether keys or elements of an ordered dict or deque have come or gone; asked when the capture is over."""
+        if self.probe is not None and type(self.probe) is not bool:
+            probe, self.probe = self.probe, False
+            try:
+                next(probe, None)
+            except RuntimeError:
+                self.probe = True
+        return bool(self.probe)
 
     def __repr__(self) -> str:
         return f"<Record {self.path} {type(self.obj).__name__}>"

@@ -208,10 +208,11 @@ class World:
     def light_method(self, obj: Any, path: Path) -> Any:
         """A method of a container from outside, which may be hollow; None for other functions."""
         owner = obj.__self__
-        if id(type(owner)) not in HOLLOW:
+        if id(type(owner)) not in HOLLOW or getattr(owner, obj.__name__, None) != obj:  # or that of a base class
             return None
         self.guards.add(path, TYPE_IS, type(obj), self.origin())
         self.guards.add(path.get("__name__"), EQ, obj.__name__, self.origin())
+        self.guards.add(path.part("code", _entry.method_code), EQ, _entry.method_code(obj), self.origin())
         receiver = self.light(owner, path.get("__self__"))
         hollow = self.hollow.get(id(receiver))
         if hollow is not None and obj.__name__ not in hollow.methods:
