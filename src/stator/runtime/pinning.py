@@ -33,6 +33,7 @@ NONE: Set[Any] = frozenset()
 CONTAINERS = (nn.ModuleList, nn.Sequential, nn.ParameterList)  # whose items a number may choose
 NUMBERS_AND_TEXTS = (int, float, complex, str) if np is None else (int, float, complex, str, np.generic)
 CHOICES = frozenset({TracedInt, TracedText})
+COUNTABLE = frozenset({int, float, TracedInt, TracedFloat})
 
 
 def constants(host: Any) -> Set[Any]:
@@ -80,8 +81,15 @@ def note_opaque(host: Any, f: Frame, before: Set[Any]) -> None:
         leave(host, here(directly(f)))
 
 
-def note_native(host: Any, f: Frame, made: Any, before: Set[Any]) -> None:
-    """A function made in C was called: what has as many items as a number is for loops to decide."""
+def note_native(host: Any, f: Frame, given: list[Any], made: Any, before: Set[Any]) -> None:
+    """A function made in C was called: what has as many items as a number is for loops to decide.
+
+    One that makes a number of so many others (`sum(1 / k for k in range(n))`) is left to CPython with what made them.
+    """
+    if type(made) in COUNTABLE:
+        for arg in given:
+            if id(arg) in host.counted:
+                leave(host, host.counted[id(arg)] | here(f))
     if id(made) not in host.counted and not is_made_of_tensors(made):
         lengths = {lesson for lesson in constants(host) - before if is_length(lesson[0])}
         note_opaque(host, f, before | lengths)
