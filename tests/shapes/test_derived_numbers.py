@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import enum
+import math
 from typing import Any
 
 import pytest
@@ -53,3 +54,21 @@ def test_comparing_an_argument_that_is_one() -> None:
 
     pairs = [(level, int(level) + more) for more in (0, 1) for level in Level]
     check(f, vary=[(torch.ones(1), *pair) for pair in pairs], expect_recompiles=None, expect_graphs=None)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, n: x * sum(1 / k for k in range(1, n)),
+        lambda x, n: x * sum(k * k for k in range(n)) + 1,
+        lambda x, n: x * math.prod(range(1, n)),
+        lambda x, n: x * max(k % 5 for k in range(n)),
+        lambda x, n: x * sum(range(n)),
+    ],
+    ids=["fractions", "squares", "product", "largest", "range"],
+)
+def test_a_number_made_of_as_many_as_a_number_says(program):
+    calls = [(torch.ones(3), n) for n in (3, 5, 4, 7, 9, 6, 8, 12, 10, 11)]
+    report = check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)
+    assert report.gained("frames_captured", first=4) == 0, report.counts
+    assert report.gained("frames_skipped") == 0

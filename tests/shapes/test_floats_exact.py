@@ -169,3 +169,53 @@ def test_a_float_meets_a_complex_number(kind):
     for s in (1.0, 2.0, 0.5, -0.0, float("nan")):
         for number in (kind(s), kind(3)):
             assert compiled(torch.zeros(2), number, s)[1:] == program(torch.zeros(2), number, s)[1:]
+
+
+TWO_TYPES = {
+    "alpha": lambda x, y, s: (x.add(y, alpha=s), torch.sub(x, y, alpha=s), torch._foreach_add([x], [y], alpha=s)[0]),
+    "products": lambda x, y, s: (x.addcmul(y, y, value=s), torch.addcdiv(x, y, y, value=s)),
+    "outer": lambda x, y, s: torch.addr(x, x[0], y[1], beta=s, alpha=2 * s),
+    "huber": lambda x, y, s: F.huber_loss(x, y, delta=s, reduction="none"),
+    "smooth": lambda x, y, s: F.smooth_l1_loss(x, y, beta=s),
+    "margins": lambda x, y, s: (
+        F.margin_ranking_loss(x, y, y.sign(), margin=s),
+        F.triplet_margin_loss(x, y, 2 * x, margin=s),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWO_TYPES)
+@pytest.mark.parametrize("wide", [torch.float32, torch.float64])
+def test_numbers_next_to_tensors_of_two_types_are_not_rounded_to_the_narrow_one(name, wide):
+    program = stator.compile(TWO_TYPES[name], backend="aot_eager", fullgraph=True)
+    for first, second in ((torch.bfloat16, wide), (wide, torch.bfloat16), (torch.float16, wide)):
+        (x, _), (_, y) = tensors(first, (8, 8), 7), tensors(second, (8, 8), 8)
+        for value in VALUES[:4]:
+            torch.testing.assert_close(program(x, y, value), TWO_TYPES[name](x, y, value))
+
+
+def test_a_tensor_without_dimensions_does_not_decide_the_type():
+    def program(x, y, s):
+        return x.add(y, alpha=s), y.add(x, alpha=s), x.addcmul(y, x, value=s)
+
+    compiled = stator.compile(program, backend="aot_eager", fullgraph=True)
+    x, y = torch.randn(8), torch.tensor(0.7, dtype=torch.float64)
+    for value in VALUES[:4]:
+        torch.testing.assert_close(compiled(x, y, value), program(x, y, value))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, s: F.softplus(x, s),
+        lambda x, s: F.elu(-x, s),
+        lambda x, s: (40 * x).var(correction=s),
+        lambda x, s: (40 * x).std(0, correction=s),
+    ],
+    ids=["softplus", "elu", "var", "std"],
+)
+def test_halves_are_calculated_in_float32(program):
+    compiled = stator.compile(program, backend="aot_eager", fullgraph=True)
+    x = torch.linspace(0.5, 9, 64).half().view(8, 8)
+    for value in (0.3, 0.7, 2.0, 0.5):
+        torch.testing.assert_close(compiled(x, value), program(x, value))

@@ -149,3 +149,22 @@ def attention(x: Any, n: int) -> Any:
 def test_ints_with_a_backend_that_traces(program: Any) -> None:
     calls = [(torch.randn(6), n) for n in NUMBERS]
     check(program, vary=calls, backend="aot_eager", tolerance=1e-5, expect_recompiles=1, expect_graphs=2)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, n: x.unfold(-1, n, 1).mean(-1) * 2,
+        lambda x, n: F.avg_pool1d(x * 2, n) + 1,
+        lambda x, n: F.max_pool1d(x, 3, stride=n) * 2,
+        lambda x, n: torch.logspace(0, 1, n).sum() * x,
+    ],
+    ids=["unfold", "average", "stride", "logspace"],
+)
+def test_compilers_make_no_constants_of_numbers_that_vary(program):
+    calls = [(torch.randn(2, 3, 24), n) for n in (3, 5, 4, 7, 9, 6, 8, 12, 10, 11)]
+    report = check(
+        program, vary=calls, backend="aot_eager", fullgraph=False, expect_recompiles=None, expect_breaks=None
+    )
+    assert report.gained("frames_captured", first=3) == 0, report.counts
+    assert report.gained("frames_skipped") == 0

@@ -61,7 +61,7 @@ class CodeInfo:
         self.protected = tuple(exception_table(code))
         self.careful: list[Op] | None = None  # see eval/careful.py
         self.settling: list[Op] | None = None  # see eval/settling.py
-        self.joins: dict[int, int | None] = {}  # see code/joining.py
+        self.joins: dict[tuple[int, bool], int | None] = {}  # see code/joining.py
         self.needed: list[int] | None = None  # see code/needed.py
         self.prefix = 0  # units in front of the user's own, in a resumed function
         decoded = units(code)

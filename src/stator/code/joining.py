@@ -15,38 +15,61 @@ MOVES = frozenset({
     "NOP", "LOAD_CONST", "LOAD_FAST", "STORE_FAST", "BINARY_OP", "COMPARE_OP", "UNARY_NEGATIVE", "UNARY_POSITIVE",
     "COPY", "SWAP", "POP_TOP",
 })  # fmt: skip
+CALLS = frozenset({"LOAD_GLOBAL", "LOAD_DEREF", "LOAD_ATTR", "LOAD_METHOD", "PUSH_NULL", "PRECALL", "CALL"})
 _MOST = 48  # instructions of a side
+READING = frozenset({"LOAD_FAST", "DELETE_FAST"})  # of a variable
 
 
-def join_of(info: CodeInfo, unit: int) -> int | None:
-    """Where the sides of a branch meet; None if something else than moves and arithmetic comes before that."""
-    if unit not in info.joins:
-        info.joins[unit] = _join(info, unit) if info.names[unit] in BRANCHES else None
-    return info.joins[unit]
+def join_of(info: CodeInfo, unit: int, calls: bool = False) -> int | None:
+    """Where the sides of a branch meet; None if something else than moves and arithmetic comes before that.
+
+    With `calls` they may also read names and call what they read.
+    """
+    if (unit, calls) not in info.joins:
+        info.joins[unit, calls] = _join(info, unit, calls) if info.names[unit] in BRANCHES else None
+    return info.joins[unit, calls]
 
 
-def _join(info: CodeInfo, unit: int) -> int | None:
+def left_behind(info: CodeInfo, unit: int, join: int) -> set[int]:
+    """Variables that nothing reads but the sides of a branch themselves, one of which it may give a value."""
+    inside, pending = set(), [int(info.ops[unit][1]), info.ops[unit][2]]
+    while pending:
+        place = pending.pop()
+        if place == join or place in inside:
+            continue
+        inside.add(place)
+        name = info.names[place]
+        if name in JUMPS or name in BRANCHES:
+            pending.append(int(info.ops[place][1]))
+        if name not in JUMPS and name != "RETURN_VALUE":
+            pending.append(info.ops[place][2])
+    stored = {info.ops[place][1] for place in inside if info.names[place] == "STORE_FAST"}
+    read = {info.ops[place][1] for place, name in enumerate(info.names) if name in READING and place not in inside}
+    return stored - read
+
+
+def _join(info: CodeInfo, unit: int, calls: bool) -> int | None:
     _, target, following = info.ops[unit]
-    first, second = _trail(info, target, unit), _trail(info, following, unit)
+    first, second = _trail(info, target, unit, calls), _trail(info, following, unit, calls)
     join = next((place for place in first if place in second), None)
     if join is None and info.names[first[-1]] == info.names[second[-1]] == "RETURN_VALUE":
         return first[-1]  # both return
     return join
 
 
-def _trail(info: CodeInfo, unit: int, branch: int) -> list[int]:
+def _trail(info: CodeInfo, unit: int, branch: int, calls: bool) -> list[int]:
     """The instructions from here on that every way goes through, up to the first that does something else."""
     found: list[int] = []
-    while len(found) < _MOST and unit not in found:
+    while len(found) < (2 * _MOST if calls else _MOST) and unit not in found:
         found.append(unit)
         name = info.names[unit]
         _, arg, following = info.ops[unit]
         if name in JUMPS:
             unit = arg
-        elif name in MOVES:
+        elif name in MOVES or (calls and name in CALLS):
             unit = following
         elif name in BRANCHES and unit != branch and unit > branch:
-            join = join_of(info, unit)
+            join = join_of(info, unit, calls)
             if join is None:
                 break
             unit = join

@@ -21,6 +21,7 @@ from stator.guards.path import Path
 from stator.guards.relation import SIZE, STRIDE
 from stator.native.locks import Together
 from stator.native.told_addresses import tells_inside
+from stator.runtime.alternatives import Chosen
 from stator.runtime.changes import Changes
 from stator.runtime.drawing import Drawn
 from stator.runtime.overriding import Bare
@@ -124,6 +125,8 @@ class Assembly:
             return self.float(obj)
         if type(obj) is TracedText:
             return obj.source(self.value_source)
+        if type(obj) is Chosen:
+            return f"({self.operand(obj.numbers[0])} {obj.sign} {self.operand(obj.numbers[1])})"
         if type(obj) is GivenText:
             return self.load(obj.path)
         cell = self.host.cells.get(id(obj))

@@ -39,12 +39,15 @@ _KINDS: dict[type, Kind] = {float: FLOAT, int: INT, bool: CONDITION}
 MOST_ELEMENTS = 1 << 16  # of tensors that the graph chooses from: it copies the one that it calculates with
 
 
-class _NoChoice(Exception):
+class NoChoice(Exception):
     """Something else than numbers and tensors."""
 
 
-class _Side:
+class Side:
     """The variables and the stack of a frame on one side of a branch."""
+
+    steps: dict[str, Any]  # what the instructions do
+    calls = False  # whether sides may read names and call what they read
 
     def __init__(self, host: Any, f: Frame, stack: list[Any], variables: list[Any]) -> None:
         self.host = host
@@ -53,8 +56,8 @@ class _Side:
         self.variables = variables
         self.tested: Any = None  # the condition of the branch as the program has it
 
-    def copy(self) -> _Side:
-        return _Side(self.host, self.f, list(self.stack), list(self.variables))
+    def copy(self) -> Any:
+        return type(self)(self.host, self.f, list(self.stack), list(self.variables))
 
     def run(self, unit: int, join: int) -> None:
         """Executes what leads from an instruction to the one where the sides meet."""
@@ -67,38 +70,42 @@ class _Side:
             elif name in joining.BRANCHES:
                 unit = self.branch(unit)
             else:
-                _STEPS[name](self, arg)
+                self.steps[name](self, arg)
                 unit = following
 
     def branch(self, unit: int) -> int:
         """Goes on where the sides of an inner branch meet."""
         _, target, following = self.f.info.ops[unit]
         tested = self.pop()
-        condition = _condition(self.host, tested)
+        condition = self.condition(tested)
         jumps_if = joining.BRANCHES[self.f.info.names[unit]]
         if type(condition) is bool:
             return int(target if condition is jumps_if else following)
-        join = joining.join_of(self.f.info, unit)
+        join = joining.join_of(self.f.info, unit, self.calls)
         if join is None:
-            raise _NoChoice
+            raise NoChoice
         self.tested = tested
         chosen = self.either(condition, (target, following) if jumps_if else (following, target), join)
         self.stack, self.variables = chosen.stack, chosen.variables
         return join
 
-    def either(self, condition: TracedBool, sides: tuple[int, int], join: int) -> _Side:
+    def condition(self, value: Any) -> Any:
+        """A value as a condition, or a bool."""
+        return _condition(self.host, value)
+
+    def either(self, condition: Any, sides: tuple[int, int], join: int) -> Side:
         """What both sides give where they meet; the first is the one for a condition that holds."""
         first, second = self.copy(), self.copy()
         first.run(sides[0], join)
         second.run(sides[1], join)
         if len(first.stack) != len(second.stack):
-            raise _NoChoice
+            raise NoChoice
         pairs = zip((*first.stack, *first.variables), (*second.stack, *second.variables), strict=True)
         made = [self.merged(condition, *pair) for pair in pairs]
         depth = len(first.stack)
-        return _Side(self.host, self.f, made[:depth], made[depth:])
+        return type(self)(self.host, self.f, made[:depth], made[depth:])
 
-    def merged(self, condition: TracedBool, yes: Any, no: Any) -> Any:
+    def merged(self, condition: Any, yes: Any, no: Any) -> Any:
         """The value that is the one or the other."""
         if yes is no:
             return yes
@@ -109,7 +116,7 @@ class _Side:
             return self.tensor(condition, yes, no)
         yes, no = (self.number(value) for value in (yes, no))
         if _TYPES[type(yes)] is not _TYPES[type(no)]:
-            raise _NoChoice
+            raise NoChoice
         if type(yes) is type(no) and type(yes) in (int, float, bool) and repr(yes) == repr(no):
             return yes
         if type(yes) is bool and type(no) is bool:
@@ -122,7 +129,7 @@ class _Side:
         """The tensor that is the one or the other."""
         host, recorder = self.host, self.host.recorder
         if host.refers_weakly or not choices.are_alike(host, yes, no, most=MOST_ELEMENTS):
-            raise _NoChoice
+            raise NoChoice
         tested = forced(host, self.tested)
         if type(tested) is not TracedTensor:  # a comparison of numbers
             tested = truth_tensor(recorder, condition)
@@ -130,13 +137,13 @@ class _Side:
             tested = recorder.call(torch.ne, (recorder.call(torch.Tensor.reshape, (tested, ())), 0))
         made = choices.chosen(host, tested, yes, no)
         if made is None:
-            raise _NoChoice
+            raise NoChoice
         return made
 
     def number(self, value: Any) -> Any:
         value = forced(self.host, value)
         if type(value) not in _TYPES or (type(value) is TracedFloat and value.mixed):
-            raise _NoChoice
+            raise NoChoice
         return value
 
     def is_plain(self, value: Any) -> bool:
@@ -152,7 +159,7 @@ class _Side:
 
     def pop(self) -> Any:
         if not self.stack:
-            raise _NoChoice
+            raise NoChoice
         return self.stack.pop()
 
     # ---- instructions -------------------------------------------------------------------------------
@@ -165,23 +172,23 @@ class _Side:
 
     def load_fast(self, slot: int) -> None:
         if self.variables[slot] is UNBOUND:
-            raise _NoChoice
+            raise NoChoice
         self.stack.append(self.variables[slot])
 
     def store_fast(self, slot: int) -> None:
         before = self.variables[slot]
         if before is not UNBOUND and not self.is_plain(before):
-            raise _NoChoice  # what it was may end here
+            raise NoChoice  # what it was may end here
         self.variables[slot] = self.pop()
 
     def binary(self, arg: int) -> None:
         right, left = self.number(self.pop()), self.number(self.pop())
         if BINARY[arg] not in _ARITHMETIC:
-            raise _NoChoice
+            raise NoChoice
         try:
             self.stack.append(BINARY[arg](left, right))
         except OverflowError:
-            raise _NoChoice from None
+            raise NoChoice from None
 
     def compare(self, arg: str) -> None:
         right, left = self.number(self.pop()), self.number(self.pop())
@@ -195,30 +202,30 @@ class _Side:
 
     def duplicate(self, depth: int) -> None:
         if depth > len(self.stack):
-            raise _NoChoice
+            raise NoChoice
         self.stack.append(self.stack[-depth])
 
     def swap(self, depth: int) -> None:
         if depth > len(self.stack):
-            raise _NoChoice
+            raise NoChoice
         self.stack[-1], self.stack[-depth] = self.stack[-depth], self.stack[-1]
 
     def drop(self, arg: Any) -> None:
         self.pop()
 
 
-_STEPS: dict[str, Any] = {
-    "NOP": _Side.nothing,
-    "LOAD_CONST": _Side.load_const,
-    "LOAD_FAST": _Side.load_fast,
-    "STORE_FAST": _Side.store_fast,
-    "BINARY_OP": _Side.binary,
-    "COMPARE_OP": _Side.compare,
-    "UNARY_NEGATIVE": _Side.negative,
-    "UNARY_POSITIVE": _Side.positive,
-    "COPY": _Side.duplicate,
-    "SWAP": _Side.swap,
-    "POP_TOP": _Side.drop,
+Side.steps = {
+    "NOP": Side.nothing,
+    "LOAD_CONST": Side.load_const,
+    "LOAD_FAST": Side.load_fast,
+    "STORE_FAST": Side.store_fast,
+    "BINARY_OP": Side.binary,
+    "COMPARE_OP": Side.compare,
+    "UNARY_NEGATIVE": Side.negative,
+    "UNARY_POSITIVE": Side.positive,
+    "COPY": Side.duplicate,
+    "SWAP": Side.swap,
+    "POP_TOP": Side.drop,
 }
 
 
@@ -237,10 +244,10 @@ def chosen(host: Any, f: Frame, value: Any) -> int | None:
         condition = _condition(host, value)
         if type(condition) is bool:
             return None
-        start = _Side(host, f, [], list(f.locals))
+        start = Side(host, f, [], list(f.locals))
         start.tested = value
         made = start.either(condition, sides, join)
-    except _NoChoice:
+    except NoChoice:
         return None
     f.stack[-1:] = made.stack
     f.locals[:] = made.variables
@@ -260,4 +267,4 @@ def _condition(host: Any, value: Any) -> Any:
 
 
 def _refuse() -> Any:
-    raise _NoChoice
+    raise NoChoice

@@ -6,10 +6,12 @@ where it is a size, so what comes before and after is compiled once.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Set
 from typing import Any
 
 from torch import nn
+from torch.fx import Node
 
 from stator import _frames
 from stator.code.decode import units
@@ -23,6 +25,7 @@ from stator.runtime.unrolling import COUNTED, directly, here, is_iterated, may_b
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
 from stator.shapes.texts import TracedText
+from stator.tensors.constant_ints import constants_in
 from stator.tensors.traced import TracedTensor
 
 CHOOSING = (-1, 0, 1)  # ints that choose rather than count: a dimension, a flag
@@ -30,6 +33,7 @@ NONE: Set[Any] = frozenset()
 CONTAINERS = (nn.ModuleList, nn.Sequential, nn.ParameterList)  # whose items a number may choose
 NUMBERS_AND_TEXTS = (int, float, complex, str) if np is None else (int, float, complex, str, np.generic)
 CHOICES = frozenset({TracedInt, TracedText})
+COUNTABLE = frozenset({int, float, TracedInt, TracedFloat})
 
 
 def constants(host: Any) -> Set[Any]:
@@ -51,8 +55,23 @@ def note(host: Any, f: Frame, given: list[Any], made: Any, before: Set[Any]) -> 
     for arg in given:
         if type(arg) is list and id(arg) in host.counted and is_made_of_tensors(made):
             leave(host, host.counted[id(arg)] | here(f))
-    if is_made_of_tensors(made) and needed(host, given, before):
+    if is_made_of_tensors(made) and (needed(host, given, before) or compilers_need(host, given, made)):
         leave(host, here(f))
+
+
+def compilers_need(host: Any, given: list[Any], made: Any) -> bool:
+    """Whether the backend will trace the call, and make a constant of a number in it that varies."""
+    if not host.recorder.traces or TracedInt not in map(type, symbolic(given)):
+        return False
+    first = made[0] if isinstance(made, (tuple, list)) and made else made
+    node = getattr(first, "_node", None)
+    if node is not None and node.target is operator.getitem:
+        node = node.args[0]
+    return (
+        node is not None
+        and any(isinstance(arg, Node) for arg in constants_in(node))
+        and any(varies(host, lesson) for number in symbolic(given) for lesson in sources(host, number))
+    )
 
 
 def note_opaque(host: Any, f: Frame, before: Set[Any]) -> None:
@@ -62,8 +81,15 @@ def note_opaque(host: Any, f: Frame, before: Set[Any]) -> None:
         leave(host, here(directly(f)))
 
 
-def note_native(host: Any, f: Frame, made: Any, before: Set[Any]) -> None:
-    """A function made in C was called: what has as many items as a number is for loops to decide."""
+def note_native(host: Any, f: Frame, given: list[Any], made: Any, before: Set[Any]) -> None:
+    """A function made in C was called: what has as many items as a number is for loops to decide.
+
+    One that makes a number of so many others (`sum(1 / k for k in range(n))`) is left to CPython with what made them.
+    """
+    if type(made) in COUNTABLE:
+        for arg in given:
+            if id(arg) in host.counted:
+                leave(host, host.counted[id(arg)] | here(f))
     if id(made) not in host.counted and not is_made_of_tensors(made):
         lengths = {lesson for lesson in constants(host) - before if is_length(lesson[0])}
         note_opaque(host, f, before | lengths)

@@ -74,7 +74,7 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
         answer = NotImplemented if row is None or kwargs else row(host, f, args)
         if answer is not NotImplemented:
             if known is not None and type(answer) in (int, float):
-                pinning.note_native(host, f, answer, known)
+                pinning.note_native(host, f, args, answer, known)
             return answer
         makes_class = function is type and len(args) > 1
         args = args if moves(function) and not makes_class else [without_text(arg) for arg in args]
@@ -99,7 +99,7 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
     if known is not None and host.recorder.takes(function):
         pinning.note(host, f, [*given, *(kwargs or {}).values()], made, known)
     elif known is not None and not runs_python(function):
-        pinning.note_native(host, f, made, known)
+        pinning.note_native(host, f, given, made, known)
     return made
 
 

@@ -27,8 +27,8 @@ from stator.native.host import ITEM_OPERATORS, Host
 from stator.native.rows import STANDINS, standin
 from stator.native.standins_control import check_torch, torch_caller
 from stator.native.warn import Registries, is_inside
-from stator.runtime import asserting as asserting  # rows
 from stator.runtime import (
+    alternatives,
     assumptions,
     choices,
     choosing,
@@ -55,6 +55,7 @@ from stator.runtime import (
     torch_compiled,
     unrolling,
 )
+from stator.runtime import asserting as asserting  # rows
 from stator.runtime import function_modes as function_modes  # rows
 from stator.runtime import new_tensors as new_tensors
 from stator.runtime.compiling import is_compiling, not_compiling
@@ -66,7 +67,7 @@ from stator.runtime.optimizers import is_compiling_in
 from stator.runtime.spelling import Spelling
 from stator.runtime.tensor_attributes import read_outside, read_tensor, write_tensor
 from stator.shapes import looking_up
-from stator.shapes.floats import TracedFloat, depends_on_data
+from stator.shapes.floats import SYMBOLIC, TracedFloat, depends_on_data
 from stator.shapes.policy import Policy
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.shapes.texts import TracedText
@@ -97,7 +98,7 @@ class TensorHost(NumberHost):
     number_types = varying_types | {TracedBool}
     formattable = formatting.FORMATTABLE
     texts = frozenset({TracedText})
-    conditions = frozenset({TracedTensor, TracedInt, TracedFloat, TracedBool})
+    conditions = frozenset({TracedTensor, TracedInt, TracedFloat, TracedBool, alternatives.Chosen})
     silent_checks = (torch._assert,)
     operand_types = frozenset({TracedTensor, TracedInt, TracedBool, TracedFloat, int, float, complex, bool, type(None)})
 
@@ -339,6 +340,10 @@ class TensorHost(NumberHost):
                 return True
         elif self.padding is not None and function is not operator.getitem:
             return padding.calculated(self, f, function, args, super().operate(f, function, *args))
+        if function in indifferent.COMPARISONS and not SYMBOLIC.isdisjoint(map(type, args)):
+            chosen = alternatives.asked(self, f, function, args)
+            if chosen is not None:
+                return chosen
         if function in INDEXED and type(args[0]) is TracedTensor:
             args = (args[0], self.as_index(f, args[1]), *args[2:])
             if self.cut is not None and self.cut[:2] == (f, f.lasti):
@@ -417,7 +422,7 @@ class TensorHost(NumberHost):
             self.recorder.doubts.look(values[0])
 
     def chosen(self, f: Frame, value: Any) -> int | None:
-        return choosing.chosen(self, f, value)
+        return value.go_on(f) if type(value) is alternatives.Chosen else choosing.chosen(self, f, value)
 
     def formatted(self, value: Any, conversion: int, spec: Any) -> Any:
         return formatting.formatted(self, value, conversion, spec)

@@ -37,6 +37,7 @@ PARTING = frozenset({  # operations that give as many items as a size or a numbe
 TOLD = frozenset({"chunk", "tensor_split", "unsafe_chunk", "dsplit", "hsplit", "vsplit"})  # they are told how many
 PASSING = frozenset({enumerate, zip, map, reversed, iter, list, tuple})  # what is made of such a thing has so many, too
 FUNCTIONS = (type, BuiltinFunctionType)
+COMPREHENSIONS = frozenset({"<listcomp>", "<genexpr>"})
 
 Places = frozenset[tuple[CodeType, int]]
 
@@ -208,7 +209,7 @@ def note(host: Any, f: Frame, function: Any, args: list[Any], made: Any, before:
         places = frozenset().union(*(places_of(host, f, arg) for arg in args))
         if any(type(arg) is TracedTensor and arg._meta.size and type(arg._meta.size[0]) is TracedInt for arg in args):
             places |= here(f)
-    elif type(function) is FunctionType and function.__name__ == "<listcomp>":  # what it makes has as many items
+    elif type(function) is FunctionType and function.__name__ in COMPREHENSIONS:  # what it makes has as many items
         places = host.counted.get(id(args[0]), frozenset())
     elif function is len and args and id(args[0]) in host.counted:
         host.lengths[f.path, made] = host.counted[id(args[0])] | here(f)

@@ -9,6 +9,7 @@ from typing import Any, cast
 from stator._entry import RELATION_OPS
 from stator.guards.path import Path
 from stator.guards.relation import FLOAT, NUMBER, WHOLE, Operand, Relation
+from stator.shapes.alternatives import Alternatives
 from stator.shapes.expressions import NoForm, Postfix, Text, fold
 from stator.shapes.tables import Table
 
@@ -33,6 +34,10 @@ class NoCondition(Exception):
     """An expression that C cannot calculate as Python does."""
 
 
+class Certain(NoCondition):
+    """An expression without symbols: what chose its numbers is guarded already."""
+
+
 class Condition:
     """The code of one comparison in the making."""
 
@@ -53,6 +58,8 @@ class Condition:
             if type(value.args[0]) is not Path:
                 raise NoCondition
             return self._load(Operand(value.args[0], FLOAT))
+        if type(value.function) is Alternatives:
+            return self.add(value.function.side(), depth + 1)
         if value.function in EXTREMES:
             return self._extreme(value.function, value.args, depth)
         if type(value.function) is Table:
@@ -127,6 +134,8 @@ class Condition:
         return self._finished(self.add(number))
 
     def _finished(self, text: str) -> Relation:
+        if not self.operands:
+            raise Certain
         path = next(iter(self.operands)).path
         for place, value in self.waiting:
             operand = Operand(path, NUMBER, bound=value)

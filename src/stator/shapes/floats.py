@@ -20,9 +20,10 @@ from stator.guards.check import EQ
 from stator.guards.path import Path
 from stator.guards.relation import SIDE, Operand, Relation
 from stator.shapes import int_functions, ratios, roundings, stairs
+from stator.shapes.alternatives import Alternatives
 from stator.shapes.calculations import CONDITION, FLOAT, Kind, literal, source_of
 from stator.shapes.expressions import NoForm, Text, fold
-from stator.shapes.float_conditions import COMPARISONS, Condition, NoCondition
+from stator.shapes.float_conditions import COMPARISONS, Certain, Condition, NoCondition
 from stator.shapes.scalar import TracedBool, TracedInt, is_derived
 
 
@@ -166,7 +167,7 @@ class TracedFloat:
         pending, seen = [self], {id(self)}
         while pending:
             this = pending.pop()
-            for arg in this.args:
+            for arg in (this.function.side(),) if type(this.function) is Alternatives else this.args:
                 if type(arg) is TracedFloat and id(arg) not in seen:
                     seen.add(id(arg))
                     pending.append(arg)
@@ -398,6 +399,8 @@ def _comparison(name: str) -> None:
             return function(self.decay(), other)
         if type(other) not in NUMBERS:
             return getattr(float, f"__{name}__")(self.decay(), constant(other))
+        if type(self.function) is Alternatives:
+            return function(self.function.side(), other)
         if self.path is None or type(other) not in (int, float) or not _is_bound(other) or self.value != self.value:
             return _decided(name, self, other)
         holds = bool(function(self.value, other))
@@ -420,6 +423,8 @@ def _decided(name: str, self: TracedFloat, other: Any) -> Any:
         if name in ("eq", "ne") and other is not self and _are_outside(self, other):
             _decided("eq", self, self)  # it is no nan, which containers take to be equal to the same object
         relation = Condition().relation(name, self, other, result)
+    except Certain:
+        return result
     except NoCondition:
         if self.floats.conditions is None:
             return bool(method(self.decay(), constant(other)))

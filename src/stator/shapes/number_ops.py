@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from stator.shapes.scalar_ops import OPS, added, fit, hardtanh, into, met, named, scaled, softplus
+from stator.shapes.scalar_ops import OPS, added, fit, hardtanh, into, met, named, scaled, softplus, widely
 
 BUILTIN: Any = torch._C._nn
 
@@ -40,6 +40,7 @@ def _both(
 # ---- activations ----------------------------------------------------------------------------------
 
 
+@widely
 def _elu(x: Tensor, alpha: Any = 1.0, scale: Any = 1.0, inner: Any = 1.0) -> Tensor:
     small = torch.expm1(x.clamp_max(0) * met(x, inner)) * met(x, alpha)
     return torch.where(x > 0, x, small) * met(x, scale)
@@ -114,6 +115,7 @@ def _close_call(x: Tensor, y: Tensor, rtol: Any = None, atol: Any = None, equal_
     return torch.isclose(x, y, rtol, atol, bool(equal_nan))
 
 
+@widely
 def _variance(x: Tensor, dim: Any = None, correction: Any = 1.0, keepdim: Any = False) -> Tensor:
     dims = tuple(range(x.dim())) if dim is None else dim
     squares = (x - x.mean(dims, keepdim=True)).square()
@@ -156,19 +158,22 @@ _REDUCTIONS: dict[int, Callable[[Tensor], Tensor]] = {0: lambda x: x, 1: torch.m
 
 
 def _huber(x: Tensor, y: Tensor, reduction: int = 1, delta: Any = 1.0) -> Tensor:
-    distance, delta = (x - y).abs(), met(x, delta)
+    distance = (x - y).abs()
+    delta = met(distance, delta)
     made = torch.where(distance <= delta, 0.5 * distance.square(), delta * (distance - 0.5 * delta))
-    return _REDUCTIONS[reduction](made)
+    return _REDUCTIONS[reduction](made.to(x.dtype))
 
 
 def _smooth(x: Tensor, y: Tensor, reduction: int = 1, beta: Any = 1.0) -> Tensor:
-    distance, beta = (x - y).abs(), met(x, beta)
+    distance = (x - y).abs()
+    beta = met(distance, beta)
     inner = 0.5 * distance.square() / torch.where(beta == 0, 1.0, beta)
     return _REDUCTIONS[reduction](torch.where(distance < beta, inner, distance - 0.5 * beta))
 
 
 def _ranking(x: Tensor, y: Tensor, target: Tensor, margin: Any = 0.0, reduction: int = 1) -> Tensor:
-    return _REDUCTIONS[reduction](torch.clamp_min(-target * (x - y) + met(x, margin), 0))
+    distance = -target * (x - y)
+    return _REDUCTIONS[reduction](torch.clamp_min(distance + met(distance, margin), 0))
 
 
 def _hinge(x: Tensor, target: Tensor, margin: Any = 1.0, reduction: int = 1) -> Tensor:
@@ -183,7 +188,8 @@ def _triplet(
     apart = torch.pairwise_distance(x, far, p, eps)
     if swap:
         apart = torch.minimum(apart, torch.pairwise_distance(near, far, p, eps))
-    made = torch.clamp_min(met(x, margin) + torch.pairwise_distance(x, near, p, eps) - apart, 0)
+    close = torch.pairwise_distance(x, near, p, eps)
+    made = torch.clamp_min(met(close, margin) + close - apart, 0)
     return _REDUCTIONS[reduction](made)
 
 
@@ -241,7 +247,7 @@ def _apart(x: Tensor, y: Tensor, target: Tensor, margin: Any = 0.0, reduction: i
     """`cosine_embedding_loss`."""
     tiny = 1e-12
     cosine = (x * y).sum(-1) / ((x.square().sum(-1) + tiny) * (y.square().sum(-1) + tiny)).sqrt()
-    pulled, pushed = 1 - cosine, torch.clamp_min(cosine - met(x, margin), 0)
+    pulled, pushed = 1 - cosine, torch.clamp_min(cosine - met(cosine, margin), 0)
     made = torch.where(target == 1, pulled, 0.0) + torch.where(target == -1, pushed, 0.0)
     return _REDUCTIONS[reduction](made)
 

@@ -6,6 +6,7 @@ compiler that traces it sees a formula of tensor operations with the same meanin
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -77,10 +78,38 @@ def wide(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return tuple(x.float() if x.is_floating_point() and x.dtype.itemsize < 4 else x for x in tensors)
 
 
+def alike(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Tensors of several types in the one that the kernels calculate in, which numbers are rounded to as well."""
+    if len({x.dtype for x in tensors}) == 1:
+        return tensors
+    kinds = [
+        functools.reduce(torch.promote_types, (x.dtype for x in tensors if bool(x.dim()) is sized))
+        for sized in (True, False)
+        if any(bool(x.dim()) is sized for x in tensors)
+    ]
+    dtype = kinds[0] if len(kinds) == 1 or _rank(kinds[0]) >= _rank(kinds[1]) else torch.promote_types(*kinds)
+    return tuple(x.to(dtype) for x in tensors)
+
+
+def _rank(dtype: torch.dtype) -> int:
+    """Which kind of number goes before another one; tensors of no dimensions say nothing else."""
+    return 3 if dtype.is_complex else 2 if dtype.is_floating_point else int(dtype is not torch.bool)
+
+
+def widely(formula: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """The formula for tensors of 16 bits as the kernels calculate it: in float32, rounded once."""
+
+    def run(x: torch.Tensor, *rest: Any) -> torch.Tensor:
+        return formula(*wide(x), *rest).to(x.dtype)
+
+    return run
+
+
 def scaled(x: torch.Tensor, y: Any, s: Any) -> torch.Tensor:
     """`x + s * y`, rounded once; s is of the type of the tensors first."""
     if not isinstance(y, torch.Tensor):
         return x + y * met(x, s)
+    x, y = alike(x, y)
     (left, right), dtype = wide(x, y), torch.result_type(x, y)
     factor = met(right, met(y, s))
     if left.dtype != right.dtype or left.dtype != factor.dtype:
@@ -89,11 +118,13 @@ def scaled(x: torch.Tensor, y: Any, s: Any) -> torch.Tensor:
 
 
 def _with_product(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor, s: Any = 1) -> torch.Tensor:
+    x, y, z = alike(x, y, z)
     left, first, second = wide(x, y, z)
     return torch.addcmul(left, first * met(first, s), second).to(torch.result_type(x, y))
 
 
 def _with_quotient(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor, s: Any = 1) -> torch.Tensor:
+    x, y, z = alike(x, y, z)
     left, first, second = wide(x, y, z)
     return torch.addcdiv(left, first * met(first, s), second).to(torch.result_type(x, y))
 
@@ -259,12 +290,14 @@ def _function(call: Any, parameters: str, numbers: str, formula: Callable[..., A
     OPS[call] = added(f"{call.__name__}_number", call, parameters, numbers, formula)
 
 
+@widely
 def softplus(x: torch.Tensor, beta: Any = 1.0, threshold: Any = 20.0) -> torch.Tensor:
     beta, threshold = met(x, beta), met(x, threshold)
     scaled = x * beta
     return torch.where(scaled > threshold, x, torch.log1p(torch.exp(torch.clamp_max(scaled, threshold))) / beta)
 
 
+@widely
 def _elu(x: torch.Tensor, alpha: Any = 1.0) -> torch.Tensor:
     return torch.where(x > 0, x, torch.expm1(x.clamp_max(0)) * met(x, alpha))
 
@@ -341,7 +374,7 @@ _function(
     F.celu,
     "input alpha",
     "alpha",
-    lambda x, s=1.0: torch.where(x > 0, x, torch.expm1(x.clamp_max(0) / met(x, s)) * met(x, s)),
+    widely(lambda x, s=1.0: torch.where(x > 0, x, torch.expm1(x.clamp_max(0) / met(x, s)) * met(x, s))),
 )
 _function(F.hardshrink, "input lambd", "lambd", lambda x, s=0.5: torch.where(x.abs() > met(x, s), x, 0.0))
 _function(F.softshrink, "input lambd", "lambd", _softshrink)
@@ -355,6 +388,7 @@ def _combined(product: Callable[..., torch.Tensor]) -> Callable[..., torch.Tenso
     """`beta * x + alpha * product`; what beta = 0 is multiplied with does not matter."""
 
     def formula(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: Any = 1, alpha: Any = 1) -> torch.Tensor:
+        x, a, b = alike(x, a, b)
         made = product(a, b)
         beta = 1 if beta is None else beta
         kept = x * met(x, beta) if not isinstance(beta, torch.Tensor) else torch.where(beta == 0, 0.0, x * met(x, beta))
