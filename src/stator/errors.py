@@ -206,7 +206,7 @@ class Again(StatorError):
     """The capture has to be made again.
 
     With what is at this path imported whole, with these numbers constants, with breaks at these instructions, with
-    those numbers varying, or with sizes of one as what they are.
+    those numbers varying, or with sizes of one as what they are, because of what is done at `origin`.
     """
 
     def __init__(
@@ -216,6 +216,7 @@ class Again(StatorError):
         breaks: frozenset[tuple[CodeType, int]] = frozenset(),
         varies: frozenset[Any] = frozenset(),
         ones: bool = False,
+        origin: Any = None,
     ) -> None:
         super().__init__(path)
         self.path = path
@@ -223,6 +224,7 @@ class Again(StatorError):
         self.breaks = breaks
         self.varies = varies
         self.ones = ones
+        self.origin = origin
 
 
 class Unsupported(StatorError):

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from stator.tensors.rules.symbolic_views import Shape, aligned
+from stator.tensors.rules.regrouping import Shape, aligned
 from tests.harness import check
 from tests.shapes.test_numbers import guards, sizes
 

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import stator
+from stator.report import events
 from tests.harness import check
 
 LATE, SECOND, DECODING = (5, 7, 1, 3, 1), (5, 1, 7, 3, 1), (3, 1, 1, 1, 2)
@@ -243,3 +244,25 @@ def test_torch_asks_until_what_it_was_told_is_so(widths):
     """A backend's questions whether a size is 1 have the answer that a guard gave: torch's `im2col` had no end."""
     calls = [(torch.randn(2, 3 + i, 7, width),) for i, width in enumerate(widths)]
     check(lambda x: F.unfold(x, 3, (1, 2), (2, 0), 2), vary=calls, backend="aot_eager", expect_recompiles=None)
+
+
+def squeezes(x):
+    doubled = x * 2
+    return doubled.squeeze(0).sum(0)  # this line
+
+
+@pytest.mark.parametrize("lengths", [(4, 1, 3), (4, 3, 1)])
+def test_the_line_that_needs_to_know_is_told(lengths):
+    """Of a size that is one in the call that is captured, and of one that was found to be more."""
+    seen = []
+    note = seen.append
+    events.subscribe(note, "recompile")
+    try:
+        compiled = stator.compile(squeezes, backend="eager")
+        for n in lengths:
+            compiled(torch.randn(n, 5 + n))
+    finally:
+        events.unsubscribe(note, "recompile")
+    line = squeezes.__code__.co_firstlineno + 2
+    assert len(seen) == 2
+    assert any(f"test_sizes_of_one.py:{line} in squeezes" in reason for reason in seen[1].reasons), seen[1].reasons

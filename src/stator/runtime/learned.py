@@ -71,7 +71,7 @@ class Learned:
     def again(self, reason: Again) -> None:
         """Why a capture has to be made again."""
         if reason.ones:
-            self.guesses.give_up_ones()
+            self.guesses.give_up_ones(reason.origin)
         elif reason.constants:
             self.guesses.correct(reason.constants)
         elif reason.varies:

@@ -68,8 +68,9 @@ class NumberHost(Host):
     def check_guesses(self) -> None:
         """Starts again if a number that might have varied turned out to be a constant."""
         guessed = self.policy.guessed
-        if self.symbols is not None and self.symbols.ones.denied():
-            raise Again(None, ones=True)
+        denial = None if self.symbols is None else self.symbols.ones.denial()
+        if denial is not None:
+            raise Again(None, ones=True, origin=denial.origin)
         if not guessed:
             return
         found = self.floats.constants & guessed

@@ -518,7 +518,7 @@ def enter_tensor(world: World, tensor: torch.Tensor, path: Path) -> Any:
     if type(tensor) not in PLAIN:
         world.type_info(type(tensor))
     traced = world.recorder.input(tensor, name_of(path), dims)
-    world.guards.add(path, TENSOR, spec, world.origin())
+    world.guards.add(path, TENSOR, spec, world.policy.told(path) or world.origin())
     world.register(tensor, path, traced)
     return traced
 

@@ -21,11 +21,11 @@ class Unknown:
     """One unknown: its expression, its value in this call (None if nobody knows) or a guess, its least value, and the
     symbols it depends on; `parts`: numerator and divisor of a quotient, whose expression is made when it is needed;
     `least`, `most`: numbers that a maximum or minimum is one of, `given`: those it was made of, `among`: the unknowns
-    in all of these; `length`: of its expression, in unknowns."""
+    in all of these; `subject`: the unknown that it tells to be one; `length`: of its expression, in unknowns."""
 
     __slots__ = (
         "among", "expr", "given", "guess", "hint", "index", "least",
-        "length", "low", "most", "number", "parts", "symbols",
+        "length", "low", "most", "number", "parts", "subject", "symbols",
     )  # fmt: skip
 
     def __init__(self, index: int, expr: Any, hint: int | None, guess: int | None, low: int | None) -> None:
@@ -41,6 +41,7 @@ class Unknown:
         self.given: tuple[Number, ...] = ()
         self.among: frozenset[int] = frozenset()
         self.symbols: frozenset[Any] = frozenset()
+        self.subject: int | None = None
         self.length = 1
 
 
@@ -248,6 +249,9 @@ class Bounding:
         if unknown.parts is not None:
             above = self.if_one(unknown.parts[0], ones)
             return None if above is None else above // unknown.parts[1]
+        if unknown.subject is not None:
+            subject = 1 if unknown.subject in ones else self._value_if_one(self.all[unknown.subject], ones)
+            return None if subject is None else int(subject == 1)
         return unknown.hint if unknown.expr.is_Symbol else None
 
     def put_back(self, mark: int) -> None:

@@ -65,11 +65,12 @@ def env_class() -> Any:
         return bool((expr.is_Relational or isinstance(expr, sympy.Or)) and expr.has(sympy.core.function.Application))
 
     def _asks_for_one(a: Any, b: Any) -> bool:
-        """Whether two numbers, or strides, are equal only if a size is 1."""
+        """Whether two numbers, or strides, are equal only if a size is 1: one is a multiple of the other."""
         if 1 in (a, b):
             return True
-        quotient = a / b if b.is_Integer or a.has(sympy.core.function.Application) else b / a
-        return bool(quotient != 1 and quotient.as_numer_denom()[1] == 1)
+        if 0 in (a, b):
+            return False
+        return any(quotient != 1 and quotient.as_numer_denom()[1] == 1 for quotient in (a / b, b / a))
 
     def _asks_for_several(expr: Any) -> bool:
         """Whether a number is compared with 1 or 2, to know whether there is more than one element."""
@@ -187,13 +188,13 @@ def env_class() -> Any:
             """
             equality = expr.rel_op in ("==", "!=")
             if self.captured:
-                arbitrary = equality and (calculated or _asks_for_one(*expr.args))
+                arbitrary = (equality and calculated) or _asks_for_one(*expr.args) or _asks_for_several(expr)
             else:
                 arbitrary = self.laying_out and (_asks_for_one(*expr.args) or _asks_for_several(expr))
             if not arbitrary or self._maybe_evaluate_static(expr) is not None:
                 return False
             left, right = (side.xreplace(self.backed_var_to_val) for side in expr.args)
-            return bool(left != right)
+            return bool(left > 1 if _asks_for_several(expr) else left != right)
 
         @contextmanager
         def asked_exactly(self) -> Iterator[None]:

@@ -41,6 +41,7 @@ class Guesses:
         self.starts = 0
         self.earlier: dict[tuple[Path, int], int] = {}  # what sizes were that changed
         self.pretended: set[tuple[Path, int]] = set()  # sizes of 1 that are taken for those
+        self.told: dict[Path, Any] = {}  # by tensor with a size that is 1: where the program needed to know
 
     def note(self, lessons: Iterable[Lesson], before: Any, now: Any) -> None:
         """Takes note of what changed, and how."""
@@ -66,8 +67,9 @@ class Guesses:
         self.pretended.add((path, dim))
         return self.earlier[path, dim]
 
-    def give_up_ones(self) -> None:
-        """Sizes of 1 are what they are."""
+    def give_up_ones(self, origin: Any = None) -> None:
+        """Sizes of 1 are what they are, because of a place in the program."""
+        self.told.update((path, origin) for path, _ in self.pretended)
         self.earlier.clear()
         self.pretended.clear()
 

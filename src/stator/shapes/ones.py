@@ -9,10 +9,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from stator.shapes.polynomial import Number, Polynomial
 from stator.shapes.unknowns import SIGNS, Unknowns
+
+
+class Denial(NamedTuple):
+    """A size that is one cannot be taken for another one, because of this place in the program (None: a backend)."""
+
+    origin: Any
 
 
 class Ones:
@@ -24,6 +30,7 @@ class Ones:
         self.undecided: dict[Any, int] = {}  # by symbol: its place in the order of their coming
         self._order = itertools.count()
         self.pretended: dict[Any, int] = {}  # by symbol: its size in this call
+        self.places: dict[Any, Any] = {}  # by symbol that is not one: where the program needed to know
         self._looked = 0  # guards that hold for this call
         self._overlooked: set[int] | None = None  # unknowns that are taken not to be one by what is asked now
 
@@ -77,16 +84,18 @@ class Ones:
         """Whether an expression is about a size that may be one."""
         return any(map(self._may_be, self.undecided.keys() & expr.free_symbols))
 
-    def denied(self) -> bool:
-        """Whether something was found out by now that does not hold for the sizes of this call."""
+    def denial(self) -> Denial | None:
+        """What was found out by now that does not hold for the sizes of this call."""
         if not self.pretended:
-            return False
-        if any(self.env.var_to_range[symbol].lower > 1 for symbol in self.pretended):
-            return True
+            return None
+        for symbol in self.pretended:
+            if self.env.var_to_range[symbol].lower > 1:
+                return Denial(self.places.get(symbol))
         values = {**self.env.backed_var_to_val, **self.pretended}
         fresh = self.env.guards[self._looked :]
         self._looked = len(self.env.guards)
-        return any(guard.expr.xreplace(values) == False for guard in fresh)  # noqa: E712 - sympy's
+        denying = (guard for guard in fresh if guard.expr.xreplace(values) == False)  # noqa: E712 - sympy's
+        return next((Denial(getattr(guard.sloc, "origin", None)) for guard in denying), None)
 
     def _symbols(self, number: Number) -> set[Any]:
         return set() if type(number) is int else self.undecided.keys() & self.unknowns.symbols_of(number)
@@ -125,6 +134,7 @@ class Ones:
         if self.env.frozen:  # the guards are made: who asks now is content with what holds for this call
             return
         for symbol in symbols:
+            self.places[symbol] = self.env.origin()
             self.env.var_to_range[symbol] = ValueRanges(2, self.env.var_to_range[symbol].upper)
             self.undecided.pop(symbol, None)
         self.env._update_version_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from typing import Any
 
 import torch
 
@@ -68,6 +69,10 @@ class Policy:
             for dim, size in enumerate(sizes)
             if dim in dims and self._was_more(path, dim, size)
         }
+
+    def told(self, path: Path) -> Any:
+        """Where the program needed to know that a size of a tensor is 1, as (code, instruction); None if nowhere."""
+        return None if self.guesses is None else self.guesses.told.get(path)
 
     def twins(self, path: Path) -> list[Path]:
         """Where there are tensors that had the same sizes as one whenever these changed."""

@@ -35,9 +35,19 @@ class Questions(Arithmetic):
         if known is not None:
             return known
         difference = self.unknowns.difference(left, right)
+        if self.unknowns.indicators.subjects and (told := self._told(difference)) is not difference:
+            return self.compare(function, told, 0)
         if self.unbacked and not self._known_only and self.unknowns.hint(difference) is None:
             return self.truth(RELATIONS[function](*self.unknowns.both(difference)))
         return self._ask(function, difference)
+
+    def _told(self, difference: Any) -> Any:
+        """A number about which it matters whether others are one: that is asked of those, and it is simpler then."""
+        told = self.unknowns.indicators
+        for indicator in told.among((difference,)):
+            one = self.compare(operator.eq, self.unknowns.all[told.subjects[indicator]].number, 1)
+            difference = (told.if_one if one else told.if_several)(difference, indicator)
+        return told.settled(difference)
 
     def follows(self, function: Any, a: Any, b: Any) -> None:
         """A comparison that is known to hold by what is guarded already."""

@@ -31,8 +31,8 @@ def conditions_of(symbols: Symbols) -> dict[Any, Any]:
     found: dict[Any, Any] = {}
     for symbol, operand in symbols.sources.items():
         bounds, places = symbols.env.var_to_range[symbol], symbols.env.var_to_range_sloc[symbol]
-        if bounds.lower.is_Integer:  # no line of the program asks for sizes from 2 on
-            origin = getattr(places.lower, "origin", None) if bounds.lower > 2 else None
+        if bounds.lower.is_Integer:
+            origin = getattr(places.lower, "origin", None) if bounds.lower > 2 else symbols.ones.places.get(symbol)
             found[sympy.Ge(symbol, bounds.lower, evaluate=False)] = origin
         if bounds.upper.is_Integer:
             found[sympy.Le(symbol, bounds.upper, evaluate=False)] = getattr(places.upper, "origin", None)

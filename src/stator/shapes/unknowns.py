@@ -16,6 +16,7 @@ import torch
 
 from stator.shapes import polynomial
 from stator.shapes.bounding import Bounding, Unknown
+from stator.shapes.indicators import Indicators
 from stator.shapes.polynomial import Monomial, Number, Polynomial
 from stator.shapes.quotients import quotient
 from stator.shapes.unbacked import guess
@@ -49,6 +50,7 @@ class Unknowns(Bounding):
         self._version = -1  # of the replacements of the env
         self._quotients: dict[tuple[Number, int], Unknown] = {}
         self._same: dict[int, Number] = {}  # unknowns that were found to be equal to something, for comparisons
+        self.indicators = Indicators(self)
 
     # ---- from and to expressions ----------------------------------------------------------------
 
@@ -78,6 +80,8 @@ class Unknowns(Bounding):
             return self.floor(number, divisor) if "Div" in type(expr).__name__ else self.rest(number, divisor)
         if len(expr.args) == 2 and type(expr).__name__ in _DIVIDED and (whole := self._divided(*expr.args)) is not None:
             return whole if "Div" in type(expr).__name__ else 0
+        if type(expr).__name__ == "FloorDiv" and expr.args[0] == 1 and (told := self._told(expr.args[1])) is not None:
+            return told
         if len(expr.args) == 2 and type(expr).__name__ in _CHOSEN:
             first, second = map(self.of, expr.args)
             if self.known(_CHOSEN[type(expr).__name__], first, second):
@@ -90,6 +94,11 @@ class Unknowns(Bounding):
         """The quotient of two expressions, if nothing is left."""
         below = self.of(divisor)
         return self.exact(self.of(number), below) if self.known(operator.ne, below, 0) else None
+
+    def _told(self, divisor: Any) -> Number | None:
+        """Whether an unknown is one, as a number."""
+        sole = self._sole(self.of(divisor))
+        return None if sole is None else self.indicators.of(sole.index)
 
     def foretold(self, relation: Any) -> bool | None:
         """Whether a relation of expressions, or one of some, holds in any case; None if it depends, or data tells."""
@@ -124,6 +133,17 @@ class Unknowns(Bounding):
     def rest(self, number: Number, divisor: int) -> Number:
         """What is left when a number is divided by a positive one."""
         return polynomial.subtract(number, polynomial.multiply(divisor, self.floor(number, divisor)))
+
+    def indicator(self, subject: Unknown) -> Unknown:
+        """A new unknown: the quotient of one by another unknown, which is positive."""
+        from torch.utils._sympy.functions import FloorDiv  # heavy
+
+        expr = FloorDiv(_sympy().Integer(1), self._expr(subject.index))
+        hint = None if subject.hint is None else 1 // subject.hint
+        made = self._made(expr, hint, hint, 0, subject.symbols)
+        made.subject = subject.index
+        self._numbers[expr] = made.number
+        return made
 
     def _quotient(self, number: Polynomial, divisor: int) -> Number:
         inner = self._inner(number)

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 from torch import fx
 
 from stator.tensors.array_calls import array_call, array_call_once
+from stator.tensors.cases import indicators_of
 from stator.tensors.checks import assert_holds
+from stator.tensors.doubts import ask
 from stator.tensors.failing import draws_nothing, may_draw, may_fail, may_run_twice
 from stator.tensors.finish import close
 from stator.tensors.subclasses import PLAIN as PLAIN_CLASSES
 from stator.tensors.subgraph import left_its_graph
+from stator.tensors.traced import TracedTensor
 from stator.tensors.undoing import MOST_SAVED, Failures
 from stator.tensors.undoing import can_be_undone as is_undoable
 
@@ -27,6 +30,10 @@ def finish(recorder: Recorder, outputs: Any) -> fx.GraphModule:
     if any(traced._node.graph is not recorder.graph for traced in outputs):
         raise left_its_graph()
     recorder.doubts.at_end(outputs, recorder._inputs.storages.values())
+    symbols = recorder.symbols if recorder.traces else None  # compilers lay out results as if nothing were one
+    metas = [traced._meta for traced in outputs if type(traced) is TracedTensor] if symbols is not None else []
+    if symbols is not None and indicators_of(metas, symbols):
+        ask()
     failing = {node for node in recorder.graph.nodes if node.op.startswith("call") and may_fail(node)}
     failing |= recorder.numbers.takers_of_data()
     recorder.failing = failing

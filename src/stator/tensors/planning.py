@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stator.shapes.symbols import Symbols
+from stator.tensors.cases import plan_by_cases
 from stator.tensors.fakes import WatchingMode
 from stator.tensors.kernel_warnings import with_warnings
 from stator.tensors.modes import State
@@ -26,6 +27,26 @@ def plan_of(
 ) -> Plan:
     """The plan of one call in the current torch state; `symbols` and their fake mode if there are any among the
     arguments."""
+    if symbols is not None:
+
+        def asked(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:
+            return plan_of(func, args, kwargs, tensors, state, symbols, mode)
+
+        plan = plan_by_cases(args, kwargs, tensors, symbols, asked)
+        if plan is not None:
+            return plan
+    return _plan_of(func, args, kwargs, tensors, state, symbols, mode)
+
+
+def _plan_of(
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    tensors: list[TracedTensor],
+    state: State,
+    symbols: Symbols | None,
+    mode: WatchingMode | None,
+) -> Plan:
     plan = None
     if symbols is None:
         plan = answer(func, args, kwargs, tensors, state)

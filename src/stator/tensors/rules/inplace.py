@@ -10,13 +10,13 @@ import torch
 from stator.tensors.meta import Meta
 from stator.tensors.rules.elementwise import is_number, promoted
 from stator.tensors.rules.gathering import basic
-from stator.tensors.rules.layout import broadcast, is_dense, is_row_major
+from stator.tensors.rules.layout import broadcast, is_apart, is_dense, is_row_major
 from stator.tensors.rules.table import FLOATS, SAME, View, Written, is_meta, need, register
 
 
 def _fits(target: Meta, value: Any) -> None:
     """A number, or a tensor that spreads over the target."""
-    need(is_meta(target) and is_dense(target) and not target.requires_grad)
+    need(is_meta(target) and is_apart(target) and not target.requires_grad)
     if is_meta(value):
         need(not value.requires_grad)
         need(broadcast([target.size, value.size]) == tuple(target.size))
@@ -76,7 +76,7 @@ def _index_add(target: Meta, dim: int, index: Meta, source: Meta) -> Written:
 
 def _setitem(target: Meta, index: Any, value: Any) -> Written:
     """Positions and slices, or one tensor of positions; what is part of a history already stays so."""
-    need(is_meta(target) and is_dense(target))
+    need(is_meta(target) and is_apart(target))
     recorded = target.requires_grad and not target.leaf
     need(recorded or not target.requires_grad)
     parts = index if type(index) is tuple else (index,)

@@ -236,6 +236,11 @@ def are_in_order(shape: Sizes, operands: Sequence[Meta]) -> bool:
     return all(is_several(length) for length in shape) and all(is_in_order(shape, one) for one in operands)
 
 
+def is_apart(meta: Meta) -> bool:
+    """Whether no two elements share memory, which nothing may be written to."""
+    return is_in_order(tuple(meta.size), meta) or is_dense(meta)
+
+
 def elementwise(shape: Sizes, operands: Sequence[Meta], scalars: bool = False) -> Sizes:
     """Strides of the result of an elementwise operation; `scalars`: numbers are among the operands.
 

@@ -6,39 +6,23 @@ view (a list of them for several). A comparison that depends on the call becomes
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
-from collections.abc import Callable, Collection, Container, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
 from stator.guards.relation import INT
 from stator.shapes.arithmetic import number_of
 from stator.shapes.scalar import TracedInt
-from stator.tensors.rules.layout import is_several, overlooking, row_major, surely
+from stator.tensors.rules.layout import is_several, overlooking, surely
 from stator.tensors.rules.meeting import meet
+from stator.tensors.rules.regrouping import Copied, Shape, either_stride, is_one, lies_alike, regrouped
 from stator.tensors.rules.table import Decline, need
 
 Number = Any  # int or TracedInt
 INTS = (int, TracedInt)
-MOST_ONES = 3  # unknowns of which it is found out what they being one would mean
-
-
-class Shape(NamedTuple):
-    """Where the elements of a tensor are."""
-
-    size: tuple[Number, ...]
-    stride: tuple[Number, ...]
-    offset: Number = 0
-
-
-class Copied(NamedTuple):
-    """No view: a contiguous copy of this size; `near`: unless one of these unknowns is one."""
-
-    size: tuple[Number, ...]
-    near: frozenset[int] = frozenset()
 
 
 def is_from_data(size: Number) -> bool:
@@ -326,94 +310,6 @@ def completed(base: Shape, sizes: Sequence[Any]) -> tuple[Number, ...]:
     return tuple(made if i in open_ else size for i, size in enumerate(sizes))
 
 
-def regrouped(base: Shape, sizes: tuple[Number, ...]) -> tuple[Number, ...] | None:
-    """Strides with which the same memory has other sizes; None if it has not."""
-    try:
-        return aligned(base, sizes) or aligned(base, sizes, is_several) or _by_runs(base, sizes)
-    except Apart:
-        return None
-
-
-class Apart(Exception):
-    """One of the new dimensions goes over two old ones that do not follow each other in memory, whatever the sizes."""
-
-
-def aligned(
-    base: Shape,
-    sizes: tuple[Number, ...],
-    several: Callable[[Number], bool] = lambda size: surely(operator.ne, size, 1),
-) -> tuple[Number, ...] | None:
-    """These strides where nothing needs to be asked for them; also a size that may be one is taken as it is, where its
-    stride is the same if it is, or is that of `several`. Old and new dimensions are matched in groups of as many
-    elements, from the last."""
-    strides: list[Number] = []
-    left = list(sizes)
-    dims = [dim for dim in zip(base.size, base.stride, strict=True) if not is_one(dim[0])]
-    end: Number | None = None  # the stride with which the next dimension would go on
-    while dims:
-        count, step = dims.pop()
-        if end is not None and not surely(operator.eq, step, end) and not several(count):
-            return None
-        covered: Number = 1
-        while not surely(operator.eq, covered, count):
-            if is_one(covered) or surely(operator.le, covered, count):
-                if not left:
-                    return None
-                strides.append(step * covered)
-                covered = covered * left.pop()
-            elif dims and surely(operator.ge, covered, count) and surely(operator.eq, dims[-1][1], count * step):
-                count = count * dims.pop()[0]
-            elif dims and surely(operator.gt, covered, count) and _are_apart(count * step, *dims[-1]):
-                raise Apart
-            else:
-                return None
-        end = count * step
-        while left and is_one(left[-1]):
-            strides.append(end)
-            left.pop()
-        goes_on = dims and surely(operator.eq, dims[-1][1], end)
-        if left and not goes_on and not several(left[-1]):
-            return None
-    return None if left or not strides else tuple(reversed(strides))
-
-
-def _are_apart(end: Number, count: Number, step: Number) -> bool:
-    """Whether a dimension of several elements does not begin where the one behind it ends."""
-    return surely(operator.gt, count, 1) and surely(operator.ne, step, end)
-
-
-def is_one(size: Number) -> bool:
-    """Whether a size is one in any case."""
-    return type(size) is int and size == 1
-
-
-def _by_runs(base: Shape, sizes: tuple[Number, ...]) -> tuple[Number, ...] | None:
-    """Works on runs of dimensions that lie in memory like one, from the last."""
-    strides: list[Number] = []
-    left = list(sizes)
-    for count, step in _runs(base):
-        covered: Number = 1
-        while left and (covered != count or left[-1] == 1):
-            strides.append(step * covered)
-            covered = covered * left.pop()
-            if type(covered) is int and type(count) is int and covered > count:
-                return None
-        if covered != count:
-            return None
-    return None if left else tuple(reversed(strides))
-
-
-def _runs(base: Shape) -> list[tuple[Number, Number]]:
-    """Number of elements and stride of each run, from the last."""
-    runs: list[tuple[Number, Number]] = []
-    for size, stride in zip(reversed(base.size), reversed(base.stride), strict=True):
-        if runs and (size == 1 or stride == runs[-1][0] * runs[-1][1]):
-            runs[-1] = runs[-1][0] * size, runs[-1][1]
-        else:
-            runs.append((size, stride))
-    return runs
-
-
 def view(base: Shape, *sizes: Any) -> Shape:
     size = completed(base, listed(sizes))
     with overlooking(base.size):  # what is a view for other sizes is one for one, too
@@ -427,27 +323,15 @@ def reshape(base: Shape, *sizes: Any, shape: Any = None) -> Shape | Copied:
     size = completed(base, listed(sizes if shape is None else (*sizes, shape)))
     with overlooking(base.size) as ones:
         stride = regrouped(base, size)
-    if stride is None and not lies_alike(base, size, ones):  # then it matters
-        stride, ones = regrouped(base, size), set()
-    return Copied(size, frozenset(ones)) if stride is None else Shape(size, stride, base.offset)
-
-
-def lies_alike(base: Shape, size: Sequence[Number], ones: Collection[int]) -> bool:
-    """Whether a view, if some of these unknowns are one, has the strides of a copy."""
-    if len(ones) > MOST_ONES:
-        return False
-    chosen = (itertools.compress(ones, some) for some in itertools.product((False, True), repeat=len(ones)))
-    unknowns = [n.symbols.unknowns for n in base.size if type(n) is TracedInt]
-    return all(_lies_alike(unknowns[0], base, size, set(some)) for some in chosen) if ones else True
-
-
-def _lies_alike(unknowns: Any, base: Shape, size: Sequence[Number], ones: Container[int]) -> bool:
-    sizes, strides, wanted = ([unknowns.if_one(number_of(n), ones) for n in part] for part in (*base[:2], size))
-    if None in (*sizes, *strides, *wanted) or math.prod(sizes) != math.prod(wanted) or 0 in sizes:
-        return False
-    with torch._C.DisableTorchFunction():
-        made = torch.empty_strided(sizes, strides, device="meta").reshape(wanted).stride()
-    return all(n == 1 or step == other for n, step, other in zip(wanted, made, row_major(wanted), strict=True))
+    if stride is not None:
+        return Shape(size, stride, base.offset)
+    if lies_alike(base, size, None, ones):
+        return Copied(size, frozenset(ones))
+    made = either_stride(base, size, ones)
+    if made is not None:
+        return Copied(size, frozenset(ones), made)
+    stride = regrouped(base, size)  # it matters
+    return Copied(size) if stride is None else Shape(size, stride, base.offset)
 
 
 def flatten(base: Shape, start_dim: int = 0, end_dim: int = -1) -> Shape | Copied:

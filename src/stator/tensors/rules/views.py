@@ -23,7 +23,8 @@ from stator.tensors.rules.layout import (
     row_major,
     surely,
 )
-from stator.tensors.rules.symbolic_views import VIEWS, Copied, Shape, is_from_data
+from stator.tensors.rules.regrouping import Copied, Shape
+from stator.tensors.rules.symbolic_views import VIEWS, is_from_data
 from stator.tensors.rules.table import SAME, Fresh, Rule, View, hint, is_meta, need, register
 
 _empty_strided = torch.empty_strided
@@ -88,7 +89,8 @@ def _agreed(made: Shape | Copied, known: Any, meta: Meta) -> Any:
 
 def _result(made: Shape | Copied, meta: Meta) -> Any:
     if isinstance(made, Copied):
-        return Fresh(made.size, meta.dtype, row_major(made.size), near=bool(made.near))
+        stride = row_major(made.size) if made.stride is None else made.stride
+        return Fresh(made.size, meta.dtype, stride, near=bool(made.near))
     return View(made.size, made.stride, made.offset)
 
 
