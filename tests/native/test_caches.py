@@ -313,3 +313,33 @@ def test_results_that_nobody_sees_are_whole_graphs():
     vary = [(torch.ones(n),) for n in (3, 4, 5, 6)]
     check(uses, vary=vary, expect_recompiles=None)
     check(weighs, vary=vary, expect_recompiles=None)
+
+
+class Recipe:
+    def __init__(self, pattern):
+        self.order = [pattern.index(name) for name in sorted(pattern)]
+
+
+@functools.lru_cache
+def recipe_of(pattern):
+    return Recipe(pattern)
+
+
+@functools.lru_cache
+def cooked(recipe, sizes):
+    return recipe.order, [sizes[place] for place in recipe.order]
+
+
+def rearranged(x):
+    order, sizes = cooked(recipe_of("cab"), tuple(x.shape))
+    return x.permute(order).reshape(sizes) + 1
+
+
+def test_parts_of_what_a_cache_was_asked_with():
+    """The list comes out, into the other cache, but as a part of the recipe it is the same for all calls with that."""
+    recipe_of.cache_clear()
+    cooked.cache_clear()
+    compiled = stator.compile(rearranged, backend="eager", fullgraph=True)
+    made = [compiled(torch.ones(2, n, n + 1)).shape for n in (3, 4, 5, 6)]
+    assert made == [(3, 4, 2), (4, 5, 2), (5, 6, 2), (6, 7, 2)]
+    assert stator.stats()["frames_captured"] == 2

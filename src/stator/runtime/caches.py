@@ -119,13 +119,16 @@ def called_through(host: Any, f: Frame, wrapper: Any, args: list[Any], kwargs: d
         raise host.refuse("native-outside-object", text, function="lru_cache")
     before, inner = state(host), len(host.through)
     given, named = tuple(args), dict(kwargs or {})
+    passed = Footprint(host, [*given, *named.values()], alone=True)  # a cache gives what lies in there for these alone
     made = host.call(f, function, args, kwargs)
     if state(host) != before:
         text = f"call of {name} with lru_cache, effects and arguments that vary"
         raise host.refuse("native-outside-object", text, function="lru_cache")
     if host.recorder.sub is None:
         parts = Footprint(host, [made], alone=True)
-        held = [made, *(value for _, values in parts.known.values() for value in values)]
+        parts.leave_out(passed)
+        theirs = {*map(id, passed.objects()), *map(id, given), *map(id, named.values())}
+        held = [one for one in (made, *parts.objects()) if id(one) not in theirs]
         tensors = [(one, shown(one)) for one in held if type(one) is TracedTensor]
         objects = [one for one in held if not (type(one) in ALIKE or is_constant(one))]
         host.through[inner:] = [Through(wrapper, given, named, parts, objects, tensors)]  # it makes those within, too

@@ -66,6 +66,14 @@ class Footprint:
                 self.known[id(obj)] = obj, held
                 waiting.extend(held)
 
+    def objects(self) -> list[Any]:
+        """What is held by something that can be reached."""
+        return [value for _, values in self.known.values() for value in values]
+
+    def leave_out(self, other: Footprint) -> None:
+        """Nothing counts that could be reached from elsewhere."""
+        self.known = {key: row for key, row in self.known.items() if key not in other.known}
+
     def changed(self) -> bool:
         """Whether anything is different now. What came in since then must be as it came."""
         return (
