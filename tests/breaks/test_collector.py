@@ -35,6 +35,15 @@ def watch() -> Iterator[Watch]:
     gc.callbacks.remove(watch.method)
 
 
+@pytest.fixture
+def often() -> Iterator[None]:
+    """Collections at nearly every moment."""
+    before = gc.get_threshold()
+    gc.set_threshold(50)
+    yield
+    gc.set_threshold(*before)
+
+
 def below_a_break(x: Any) -> Any:
     y = x + 1
     collect()
@@ -47,7 +56,7 @@ def while_a_callback_runs(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("program", [below_a_break, while_a_callback_runs])
-def test_it_is_neither_captured_nor_compiled(watch: Watch, program: Any) -> None:
+def test_it_is_neither_captured_nor_compiled(watch: Watch, often: None, program: Any) -> None:
     gc.callbacks.remove(watch.method)
     expected = graphs_and_breaks(program, [(X,)] * 3)
     gc.callbacks.append(watch.method)
