@@ -266,3 +266,54 @@ def test_the_line_that_needs_to_know_is_told(lengths):
     line = squeezes.__code__.co_firstlineno + 2
     assert len(seen) == 2
     assert any(f"test_sizes_of_one.py:{line} in squeezes" in reason for reason in seen[1].reasons), seen[1].reasons
+
+
+ATTENTION = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+SEQUENCES = torch.nn.MultiheadAttention(8, 2)
+ENCODER = torch.nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True)
+NORM = torch.nn.BatchNorm1d(8)
+LATENTS = torch.ones(5, 8)
+
+
+def attends(x):
+    return ATTENTION(x, x, x)[0]
+
+
+def attends_in_sequences(x):
+    return SEQUENCES(x, x, x, need_weights=False)[0]
+
+
+def attends_from_latents(x):
+    return ATTENTION(LATENTS.expand(x.shape[0], -1, -1), x, x)[0]
+
+
+def encodes(x):
+    return ENCODER(x)
+
+
+def normalizes(x):
+    return NORM(x.transpose(1, 2))
+
+
+@pytest.mark.parametrize("program", [attends, attends_in_sequences, attends_from_latents, encodes, normalizes])
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_layers_need_not_know(program, train, backend):
+    for layer in (ATTENTION, SEQUENCES, ENCODER, NORM):
+        layer.train(train)
+    compiled = stator.compile(program, backend=backend, fullgraph=True)
+    for batch, length in ((4, 6), (2, 9), (1, 8), (3, 5), (5, 1), (6, 7)):
+        x = torch.randn(batch, length, 8)
+        with torch.set_grad_enabled(train):
+            torch.testing.assert_close(compiled(x), program(x))
+    assert stator.stats()["frames_captured"] == 2
+
+
+def test_a_mean_of_one_value_is_refused_as_in_eager():
+    NORM.train()
+    compiled = stator.compile(NORM, backend="eager")
+    for size in ((4, 8, 6), (2, 8, 9), (1, 8, 8), (7, 8, 1)):
+        compiled(torch.randn(size))
+    with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
+        compiled(torch.randn(1, 8, 1))
+    assert stator.stats()["recompiles"] <= 2

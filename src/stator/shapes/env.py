@@ -56,7 +56,7 @@ def env_class() -> Any:
     """The class of environments, made when the first symbol is."""
     import sympy  # heavy
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv, ValueRangesSLoc
-    from torch.utils._sympy.functions import Max
+    from torch.utils._sympy.functions import Max, Mod, PythonMod
     from torch.utils._sympy.symbol import SymT, make_symbol
     from torch.utils._sympy.value_ranges import ValueRanges
 
@@ -68,6 +68,8 @@ def env_class() -> Any:
         """Whether two numbers, or strides, are equal only if a size is 1: one is a multiple of the other."""
         if 1 in (a, b):
             return True
+        if b.is_zero and isinstance(a, (Mod, PythonMod)):  # x % (x * n): is it a multiple of more than itself?
+            b, a = a.args
         if 0 in (a, b):
             return False
         return any(quotient != 1 and quotient.as_numer_denom()[1] == 1 for quotient in (a / b, b / a))

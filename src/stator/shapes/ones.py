@@ -7,6 +7,7 @@ relation follows from it.
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -44,6 +45,8 @@ class Ones:
         """What a comparison comes to unless a size is one, which is guarded not to be; None: that is not the point."""
         if self._overlooked is not None:
             return self._overlook(function, a, b)
+        if function in (operator.eq, operator.ne) and _is_about_product(a, b):
+            return None  # any of the sizes may be one, as long as not all are: a relation says that
         found = self._symbols(a) | self._symbols(b)
         symbols = sorted(found, key=self.undecided.__getitem__, reverse=True)
         symbols = [symbol for symbol in symbols if self._may_be(symbol)]
@@ -138,3 +141,11 @@ class Ones:
             self.env.var_to_range[symbol] = ValueRanges(2, self.env.var_to_range[symbol].upper)
             self.undecided.pop(symbol, None)
         self.env._update_version_counter()
+
+
+def _is_about_product(a: Number, b: Number) -> bool:
+    """Whether a product of several sizes is compared with one, or how much it exceeds one with zero."""
+    if type(a) is int or type(b) is not int or a.terms.get((), 0) - b != -1:
+        return False
+    monomials = [monomial for monomial in a.terms if monomial]
+    return len(monomials) == 1 and len(monomials[0]) > 1 and a.terms[monomials[0]] == 1
