@@ -294,7 +294,7 @@ def test_a_graph_that_fills_a_cache_is_not_compiled() -> None:
     assert graphs(lambda: make(1), numbers) == (
         1,
         [0, 1, 0, 1],
-    )  # it lets go of one for the other: the first comes again
+    )  # it lets go of one for the other
 
 
 def test_a_search_alone_is_not_compiled() -> None:
