@@ -220,6 +220,8 @@ FINGER = -8  # the end of a layout: where `pop` begins
 
 
 def _change_dict(target: Target, old: Pairs, new: Pairs) -> None:
+    if not target.put_in and len(old) == len(new) and all(map(_is_pair, old, new)):
+        return
     before = {token(key): value for key, value in old}
     values = {token(key): value for key, value in new}
     put = {token(key) for key in target.put_in}
@@ -243,6 +245,10 @@ def _change_dict(target: Target, old: Pairs, new: Pairs) -> None:
             _assign(target, [change])
     else:
         _assign(target, changes)
+
+
+def _is_pair(one: tuple[Any, Any], other: tuple[Any, Any]) -> bool:
+    return one[0] is other[0] and one[1] is other[1]
 
 
 def _change_ordered(target: Target, old: Pairs, new: Pairs) -> None:
