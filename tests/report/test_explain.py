@@ -200,5 +200,5 @@ def jagged(x):
 def test_breaks_at_values_that_cannot_be_captured_have_lines():
     found = stator.explain(jagged, backend="eager")(torch.ones(3, 2))
     lines = [reason.stack[0].lineno - jagged.__code__.co_firstlineno for reason in found.breaks]
-    assert {2, 3} <= set(lines) <= {1, 2, 3} and len({reason.location for reason in found.breaks}) == len(found.breaks)
+    assert set(lines) == {1, 2, 3} and len({reason.location for reason in found.breaks}) == len(found.breaks)
     assert all(graph.operations for graph in found.graphs) and torch.equal(found.result, jagged(torch.ones(3, 2)))

@@ -77,7 +77,7 @@ from stator.tensors.arrays import TracedArray, is_array, rows, tensor_of
 from stator.tensors.inputs import check_input
 from stator.tensors.lowering import ForeignArgument
 from stator.tensors.modes import devices_inside
-from stator.tensors.signals import NotLeaf, OutsideAttribute
+from stator.tensors.signals import NotLeaf, OutsideAttribute, UnsupportedTensor
 from stator.tensors.subclasses import PLAIN
 from stator.tensors.traced import TracedTensor
 from stator.world import attributes
@@ -504,7 +504,10 @@ def enter_tensor(world: World, tensor: torch.Tensor, path: Path) -> Any:
     """A tensor from outside: a graph input, guarded by its metadata."""
     assert isinstance(world, TensorHost)
     with world.recorder.paused():
-        check_input(tensor)
+        try:
+            check_input(tensor)
+        except UnsupportedTensor as error:
+            raise world.located(error) from None
         spec = TensorSpec.of(tensor)
         wanted = world.policy.dims(path, tensor)
         free = world.policy.strides(path, tensor) if spec.plain else frozenset()
