@@ -65,3 +65,27 @@ def test_filters() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert stator.compile(program, backend="eager")(torch.ones(1)) == "deprecated"
+
+
+@pytest.mark.parametrize("module", [__name__, "elsewhere"])
+@pytest.mark.parametrize("message", [None, "deprecated", "deprecate"])
+def test_filters_of_a_new_interpreter(module: str, message: str | None) -> None:
+    """Those hold plain strings, which C compares as a whole."""
+
+    def program(x: Any) -> Any:
+        warnings.warn("deprecated", DeprecationWarning)
+        return x + 1
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    seen = []
+    for run in (program, compiled, compiled):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.filters[:] = [
+                ("always", message, DeprecationWarning, module, 0),
+                ("ignore", None, DeprecationWarning, None, 0),
+            ]
+            warnings._filters_mutated()  # type: ignore[attr-defined]
+            run(torch.ones(1))
+        seen.append([(str(row.message), row.lineno) for row in caught])
+    assert seen[1] == seen[2] == seen[0]
+    assert len(seen[0]) == (module == __name__ and message != "deprecate")

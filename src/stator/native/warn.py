@@ -174,14 +174,21 @@ def actions_for(host: Host, f: Frame, text: str, category: type, place: tuple[st
     """The actions of the filters that match, up to one that does so wherever the warning comes from."""
     machinery = host.enter_const(warnings)
     for action, pattern, kind, where, number in host.load_attr(f, machinery, "filters"):
-        if (pattern is not None and not pattern.match(text)) or not issubclass(category, kind):
+        if not matches(pattern, text) or not issubclass(category, kind):
             continue
         anywhere = where is None and number == 0
-        if anywhere or place is None or ((where is None or where.match(place[0])) and number in (0, place[1])):
+        if anywhere or place is None or (matches(where, place[0]) and number in (0, place[1])):
             yield str(action)
         if anywhere:
             return
     yield str(host.load_attr(f, machinery, "defaultaction"))
+
+
+def matches(pattern: Any, text: str) -> bool:
+    """As C compares: the filters that an interpreter starts with hold plain strings instead of patterns."""
+    if pattern is None or type(pattern) is str:
+        return pattern is None or bool(pattern == text)
+    return bool(pattern.match(text))
 
 
 def show(text: str, category: Any, filename: str, line: int, module: str, namespace: dict[str, Any]) -> None:
