@@ -26,6 +26,14 @@ static PyObject *set_own_folder(PyObject *module, PyObject *prefix) {
     Py_RETURN_NONE;
 }
 
+static PyObject *own_error; /* the class of stator's own exceptions */
+
+/* set_own_error(cls): its instances never pass for exceptions of the captured program. */
+static PyObject *set_own_error(PyObject *module, PyObject *cls) {
+    Py_XSETREF(own_error, Py_NewRef(cls));
+    Py_RETURN_NONE;
+}
+
 int stator_skip_code(PyCodeObject *code) { return stator_code_mark(code) == CODE_SKIPPED; }
 
 /* Interpretation nests several C calls per Python call: stop well before the C stack ends. */
@@ -216,7 +224,8 @@ static PyObject *hook(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag
         stator_thread.armed = 0;
         PyObject *result = _PyEval_EvalFrameDefault(ts, raw, throwflag);
         stator_thread.armed = 1;
-        return result;
+        /* native code called a stand-in, and might swallow its error or raise another one instead */
+        return result || !own_error || !PyErr_ExceptionMatches(own_error) ? result : stator_gave_up();
     }
     if (stator_thread.abandoned) {
         if (!PyErr_Occurred()) {
@@ -296,6 +305,7 @@ PyMethodDef stator_hook_methods[] = {
     {"forget_threads", forget_threads, METH_NOARGS, "in the child of a fork: no other thread has open spans"},
     {"armed", armed, METH_NOARGS, "how many spans are open over all threads"},
     {"set_own_folder", set_own_folder, METH_O, "code from files with this prefix is stator's own"},
+    {"set_own_error", set_own_error, METH_O, "exceptions of this class are stator's own"},
     {"mark_code", mark_code, METH_VARARGS, "mark_code(code, TAKEN | SKIPPED | TRANSPARENT)"},
     {"is_skipped", is_skipped, METH_O, "whether CPython runs frames of this code in any case"},
     {NULL},

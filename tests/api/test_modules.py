@@ -197,3 +197,23 @@ def test_nothing_keeps_a_wrapper_alive():
 
 def test_repr(net):
     assert repr(net).startswith("CompiledModule(\n  (_orig_mod): Net(")
+
+
+def test_the_class_has_the_signature_of_the_original_class(net):
+    """Trainers look at `type(model).forward` to find out which arguments there are."""
+    assert inspect.signature(type(net).forward) == inspect.signature(Net.forward)
+    assert torch.equal(type(net).forward(net, X, bias=1.0), net._orig_mod(X, bias=1.0))
+    assert net.forward.calls == 1
+
+
+def test_the_class_does_not_keep_the_original_class_alive():
+    class Short(nn.Module):
+        def forward(self, x):
+            return super().extra_repr()  # so the function holds its class
+
+    wrapper = type(compiled_module(Short(), Counted))
+    alive = weakref.ref(Short)
+    del Short
+    gc.collect()
+    assert alive() is None
+    assert callable(wrapper.forward)

@@ -288,8 +288,10 @@ def run(frame: Frame, unit: int, ops: list[Op]) -> Any:
             unit = unwind(frame, unit, silent=raised is RERAISED)
             if unit < 0:
                 return FAILED
-        except Exception:
+        except Exception as error:
             frame.steps = steps
+            if issubclass(type(error), StatorError):
+                frame.world.located(error)
             raise
 
 

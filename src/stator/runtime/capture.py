@@ -92,6 +92,7 @@ from stator.world.class_contents import ClassContents
 
 forking.in_child(_frames.forget_threads)
 _frames.set_own_folder(os.path.dirname(stator.__file__) + os.sep)
+_frames.set_own_error(StatorError)
 
 
 @dataclass(eq=False)

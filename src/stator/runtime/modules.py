@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import weakref
 from collections import OrderedDict
@@ -57,8 +58,29 @@ class _HookDict(OrderedDict[int, Callable[..., Any]]):
         self.changed()
 
 
+class _Forward:
+    """`forward`: what calls of a wrapper go to; of its class a function that looks like that of the original class."""
+
+    def __get__(self, module: CompiledModule | None, cls: type[CompiledModule]) -> Callable[..., Any]:
+        if module is not None:
+            return module.__dict__["_compiled"]
+
+        def forward(self: CompiledModule, *args: Any, **kwargs: Any) -> Any:
+            return self.forward(*args, **kwargs)
+
+        original = cls._original_class()
+        return forward if original is None else functools.wraps(original.forward)(forward)
+
+    def __set__(self, module: CompiledModule, function: Callable[..., Any]) -> None:
+        module.__dict__["_compiled"] = function
+        module._choose()
+
+
 class CompiledModule(nn.Module):
     """Behaves as the original module (`_orig_mod`) in everything but how it is called."""
+
+    forward: Any = _Forward()
+    _original_class: Callable[[], type[nn.Module] | None] = staticmethod(lambda: None)  # the class, held weakly
 
     # The slot holds what a call goes to, so a call without hooks costs no Python frame.
     __slots__ = ("__call__",)
@@ -102,15 +124,6 @@ class CompiledModule(nn.Module):
         result = self._orig_mod(*args, **kwargs)
         self._choose()
         return result
-
-    @property
-    def forward(self) -> Callable[..., Any]:
-        return self.__dict__["_compiled"]
-
-    @forward.setter
-    def forward(self, function: Callable[..., Any]) -> None:
-        self.__dict__["_compiled"] = function
-        self._choose()
 
     @property
     def training(self) -> bool:
@@ -161,12 +174,12 @@ _classes: weakref.WeakKeyDictionary[type, type[CompiledModule]] = weakref.WeakKe
 
 
 def _class_for(original: type[nn.Module]) -> type[CompiledModule]:
-    """The wrapper class with the container methods that the original class has."""
+    """The wrapper class with the container methods and the signature that the original class has."""
     if original not in _classes:
-        names = [name for name in _FORWARDED if hasattr(original, name)]
-        body: dict[str, Any] = {name: _forwarder(name) for name in names}
+        body: dict[str, Any] = {name: _forwarder(name) for name in _FORWARDED if hasattr(original, name)}
         body |= {"__slots__": (), "__module__": __name__, "__qualname__": CompiledModule.__qualname__}
-        _classes[original] = type(CompiledModule.__name__, (CompiledModule,), body) if names else CompiledModule
+        body["_original_class"] = staticmethod(weakref.ref(original))
+        _classes[original] = type(CompiledModule.__name__, (CompiledModule,), body)
     return _classes[original]
 
 

@@ -79,7 +79,7 @@ from stator.tensors.lowering import ForeignArgument
 from stator.tensors.modes import devices_inside
 from stator.tensors.signals import NotLeaf, OutsideAttribute, UnsupportedTensor
 from stator.tensors.subclasses import PLAIN
-from stator.tensors.traced import TracedTensor
+from stator.tensors.traced import TracedTensor, is_traced
 from stator.world import attributes
 from stator.world.constants import CONSTANT_TYPES, constant
 from stator.world.door import FAMILIES, IMPORTERS
@@ -246,6 +246,8 @@ class TensorHost(NumberHost):
             or marked.caller_of(function)
         )
         found = known or super().caller(function)
+        if function is torch.Size:
+            return functools.partial(make_size, found)
         rule = CONVERSIONS.get(function) if type(function) in (type, types.BuiltinFunctionType) else None
         return found if rule is None else functools.partial(convert, rule, found)
 
@@ -544,6 +546,13 @@ def convert(rule: Any, otherwise: Any, host: Any, f: Frame, function: Any, args:
         raise host.located(error) from None
 
 
+def make_size(otherwise: Any, host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """A `torch.Size` of numbers some of which are in tensors."""
+    if len(args) == 1 and type(args[0]) in (list, tuple) and TracedTensor in map(type, args[0]):
+        args = [[host.call(f, operator.index, [one], None) if is_traced(one) else one for one in args[0]]]
+    return otherwise(host, f, function, args, kwargs)
+
+
 INDEXED = frozenset({operator.getitem, operator.setitem})
 INDEX_DTYPES = frozenset({torch.bool, torch.int64, torch.int32, torch.int16})
 
@@ -554,7 +563,7 @@ CONVERSIONS: dict[Any, Any] = {
     int: values.int_of,
     float: values.float_of,
     bool: values.bool_of,
-    operator.index: values.int_of,
+    operator.index: values.index_of,
 }
 
 

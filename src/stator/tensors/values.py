@@ -47,6 +47,14 @@ def int_of(recorder: Recorder, traced: TracedTensor) -> Any:
     return number_of(recorder, traced, "int")
 
 
+def index_of(recorder: Recorder, traced: TracedTensor) -> Any:
+    """`operator.index(traced)`, which refuses what is no single int."""
+    dtype = traced._meta.dtype
+    if dtype.is_floating_point or dtype.is_complex or not _is_single(traced):
+        raise DataDependent("operator.index")
+    return int_of(recorder, traced)
+
+
 def whole_of(recorder: Recorder, function: Any, tensor: TracedTensor) -> Any:
     """The int that `int`, `round`, `math.floor` or `math.ceil` gives for a float; nan and infinity are errors."""
     if recorder.follow() is None or recorder.symbols is None:
