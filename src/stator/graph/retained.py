@@ -1,7 +1,7 @@
 """Backward passes that may run more than once, as with `retain_graph=True`.
 
-AOTAutograd lets a backward pass write to what the forward pass kept, and then refuses one that keeps the graph behind one
-that did not.
+AOTAutograd lets a backward pass write to what the forward pass kept, and then refuses one that keeps the graph behind
+one that did not.
 """
 
 from __future__ import annotations
