@@ -9,6 +9,7 @@ import torch
 from torch.autograd import grad
 
 import stator
+from tests.harness import check
 
 
 def broken(x: Any) -> Any:
@@ -121,6 +122,31 @@ def test_traced(program: Any) -> None:
     for _ in range(2):
         expected = program(torch.ones(3, requires_grad=True))
         torch.testing.assert_close(compiled(torch.ones(3, requires_grad=True)), expected)
+
+
+class TwoLosses(torch.nn.Module):
+    """A weight changes between two backward passes, the second of which does not need it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.hidden, self.second = (torch.nn.Linear(3, 3) for _ in range(3))
+
+    def forward(self, x: Any) -> Any:
+        losses = self.hidden(self.first(x)).square().sum(), self.second(x).square().sum()
+        stator.graph_break()
+        return self.learn(*losses)
+
+    def learn(self, one: Any, other: Any) -> Any:
+        one.backward(retain_graph=True)
+        with torch.no_grad():
+            self.hidden.weight.sub_(0.1)
+        other.backward()
+        return [weight.grad for weight in self.parameters()]
+
+
+def test_a_weight_changes_between_two_passes() -> None:
+    check(TwoLosses(), torch.randn(2, 3), backend="aot_eager", fullgraph=False, expect_graphs=None, expect_breaks=None,
+          expect_recompiles=None, tolerance=1e-6)  # fmt: skip
 
 
 def plain(x: Any) -> Any:

@@ -140,3 +140,17 @@ def test_effects_are_not_repeated():
             torch.autograd.grad(torch.autograd.grad(made.sum(), x, create_graph=True)[0].sum(), x)
         assert torch.equal(before[0], torch.get_rng_state())
         assert before[1] == len(calls)
+
+
+def test_a_pass_keeps_the_graph_behind_one_that_does_not():
+    def step(model):
+        losses = []
+        for keep in (False, True, True):
+            loss = model(torch.randn(4, 6)).square().sum()
+            loss.backward(retain_graph=keep)
+            if keep:
+                loss.backward()
+            losses.append(loss.detach())
+        return losses
+
+    both(step, critic())

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import stator
+from stator.report import events
 from tests.harness import check
 
 MEAN = np.array([0.4, 0.5, 0.6], dtype=np.float32)
@@ -242,3 +243,14 @@ def test_outside_arrays_as_indices_of_tensors() -> None:
     check(program, torch.arange(3.0))
     check(lambda x: x[INDICES[1].astype(np.int16)], torch.arange(3.0))
     check(lambda x: x[INDICES[0].astype(np.float32)], torch.arange(3.0), fullgraph=False, expect_breaks=None)
+
+
+def test_an_argument_is_written_next_to_an_array_and_a_rate_that_varies() -> None:
+    def program(weight, slope, rate):
+        weight.sub_(torch.from_numpy(slope) * rate)
+        return weight * 2
+
+    rows = [(torch.ones(3), np.arange(3.0, dtype=np.float32), rate) for rate in (0.1, 0.2, 0.3)]
+    with events.recording("error") as seen:
+        check(program, vary=rows, expect_recompiles=1, expect_graphs=2, fullgraph=False)
+    assert not seen

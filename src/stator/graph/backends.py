@@ -16,7 +16,18 @@ import torch
 from torch import fx
 
 from stator.errors import BackendError, InvalidBackend, InvalidOptions
-from stator.graph import drawn, first_calls, formulas, inference, module, multiples, replayed, result_strides, unused
+from stator.graph import (
+    drawn,
+    first_calls,
+    formulas,
+    inference,
+    module,
+    multiples,
+    replayed,
+    result_strides,
+    retained,
+    unused,
+)
 from stator.graph.cache_tag import tagged
 from stator.graph.devices import is_on_cpu
 from stator.graph.heard import HEARD, told_afterwards
@@ -43,6 +54,7 @@ def aot_eager(graph: fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
     from torch._functorch import aot_autograd  # heavy
 
     first_calls.install()
+    retained.install()
 
     def forward(traced: fx.GraphModule, _: Sequence[Any]) -> Any:
         return aot_autograd.make_boxed_func(replayed.forward(traced).forward)
@@ -74,6 +86,7 @@ def inductor(
 
     patches = inductor_settings(mode, options, dynamic)
     first_calls.install()
+    retained.install()
     drawn.install()
     formulas.install()
     result_strides.install()
@@ -259,6 +272,7 @@ def _compile_graph(
     block: Any = nullcontext() if mode_of_all is None else torch.inference_mode(mode_of_all)
     surroundings = compiling(inputs, fake_mode)
     first_calls.install()
+    retained.install()
     try:
         with block, told_afterwards(known), surroundings, without_onednn(graph), _backward_at_once(inputs):
             compiled = function(graph, inputs, **settings)

@@ -303,12 +303,12 @@ def check_inputs(host: Any) -> None:
             if obj.base is not None:
                 raise Again(path)
             host.guards.add(path.part("base", BASE), IS, None, None)
-        else:
+        elif (record := host.records.get(id(tensor))) is not None:  # others are made for the graph: numbers, draws
             with host.recorder.paused():
                 owned = owns_memory(tensor)
             if not owned:
                 raise Again(next(iter(arrays.values()))[1])
-            host.guards.add(host.records[id(tensor)].path.part("owns memory", owns_memory), EQ, True, None)
+            host.guards.add(record.path.part("owns memory", owns_memory), EQ, True, None)
 
 
 def owns_memory(tensor: Any) -> bool:

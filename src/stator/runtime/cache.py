@@ -62,6 +62,14 @@ def warn(text: str) -> None:
         _log.warning("%s", text)
 
 
+def renew(entry: Entry) -> bool:
+    """Guard the versions that unchanged classes have now; whether any had another one."""
+    changed = entry.classes.refresh(entry.guards)
+    for before, now in changed:
+        entry.program.renew(before, now)
+    return bool(changed)
+
+
 def end_frames(failed: BaseException) -> None:
     """What frames of a failed capture hold may be scopes of torch's: they must not reach further."""
     traceback.clear_frames(failed.__traceback__)
@@ -165,11 +173,7 @@ class Cache:
         for entry in self.entries:
             if isinstance(entry.program.run(call.values, call.names), list):
                 return entry
-        renewed = False
-        for entry in self.entries:
-            for before, now in entry.classes.refresh(entry.guards):
-                entry.program.renew(before, now)
-                renewed = True
+        renewed = [entry for entry in self.entries if renew(entry)]
         return self.fitting(call) if renewed else None
 
     def failures(self, call: Call) -> list[Failure]:
@@ -248,6 +252,7 @@ class Cache:
 
     def keep(self, entry: Entry, call: Call) -> bool:
         """One more entry; whether it does for the call, in which sizes may be one that were not captured as such."""
+        renew(entry)  # another capture since may have failed in a backend that patches classes
         pretended, entry.light = self.learned.guesses.pretended, frozenset(self.learned.light | self.learned.ending)
         fits = not pretended or isinstance(entry.program.run(call.values, call.names), list)
         if not fits:

@@ -29,8 +29,10 @@ NAMES = frozenset(
         "retain_grad",
         "grad_fn",
         "create_graph",
+        "retain_graph",
     }
 )
+AGAIN = frozenset({"create_graph", "retain_graph"})  # arguments of `backward`
 TAKES = frozenset({"autograd", "grad"})  # `torch.autograd.grad`
 HOOKS = frozenset(
     {"full_backward_hooks", "non_full_backward_hooks", "backward_pre_hooks"}
@@ -116,18 +118,19 @@ def mentions(code: CodeType, start: int = 0) -> bool:
         return True
     if TAKES.issubset(code.co_names) and TAKES.issubset(names_from(code, start)):
         return True
-    if any(map(names_second, code.co_consts)) and any(names_second(row.argval) for row in constants_from(code, start)):
+    if any(map(names_second, code.co_consts)) and any(map(names_second, constants_from(code, start))):
         return True
     return any(mentions(value) for value in code.co_consts if type(value) is CodeType)
 
 
 def names_second(value: Any) -> bool:
-    """Whether the names of arguments ask for gradients that can be differentiated again."""
-    return type(value) is tuple and "create_graph" in value
+    """Whether the names of arguments ask for a second pass through a history, or one through that of gradients."""
+    return type(value) is tuple and not AGAIN.isdisjoint(value)
 
 
 def constants_from(code: CodeType, start: int) -> Iterator[Any]:
-    return (row for row in dis.get_instructions(code) if row.offset >= 2 * start and row.opcode in dis.hasconst)
+    rows = dis.get_instructions(code)  # `argval` of KW_NAMES is unknown
+    return (code.co_consts[row.arg or 0] for row in rows if row.offset >= 2 * start and row.opcode in dis.hasconst)
 
 
 def names_from(code: CodeType, start: int) -> set[str]:
