@@ -140,3 +140,50 @@ def test_effects_are_not_repeated():
             torch.autograd.grad(torch.autograd.grad(made.sum(), x, create_graph=True)[0].sum(), x)
         assert torch.equal(before[0], torch.get_rng_state())
         assert before[1] == len(calls)
+
+
+def test_an_input_that_was_made_of_another_input():
+    def program(x, w):
+        y = x * w.sin()
+        stator.graph_break()
+        return (y * w).sum()
+
+    def slopes(function):
+        x, w = torch.tensor([0.5, 1.0]), torch.tensor([0.5, 2.0], requires_grad=True)
+        (first,) = torch.autograd.grad(function(x, w), w, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), w)
+        return first.detach(), second
+
+    for mine, theirs in zip(slopes(stator.compile(program, backend="aot_eager")), slopes(program), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def steep(x):
+    return x.sum(), x.sqrt()
+
+
+def steep_behind_a_break(x):
+    y = x * 2
+    stator.graph_break()
+    return (x * y).sum(), y.log()
+
+
+def steep_before_a_write(x):
+    made, y = x.new_zeros(2, 2), x * 2
+    z = y.log()
+    stator.graph_break()
+    made[0] = y
+    return made, z * 3
+
+
+@pytest.mark.parametrize("program", [steep, steep_behind_a_break, steep_before_a_write])
+def test_no_zeros_times_infinite_slopes(program):
+    def slope(function):
+        x = torch.tensor([0.0, 1.0], requires_grad=True)
+        result = function(x)
+        (result if isinstance(result, torch.Tensor) else result[0]).sum().backward()
+        return x.grad
+
+    compiled = stator.compile(program, backend="aot_eager")
+    for _ in range(2):
+        torch.testing.assert_close(slope(compiled), slope(program))

@@ -2,6 +2,9 @@
 
 Where autograd records a backward pass itself (`create_graph=True`), a hook on the node that AOTAutograd puts into the
 history takes the gradients from the recorded operations instead, which autograd can follow as often as it likes.
+
+It does so, too, where a result got no gradient and nan comes out: AOTAutograd takes zeros for it, and where a slope is
+infinite (`x.sqrt()` at 0), zero times that is nan. Eager does not go there at all.
 """
 
 from __future__ import annotations
@@ -24,6 +27,15 @@ WRITTEN = (
 )
 
 
+def _alias(arg: Any) -> Any:
+    """The same tensor one step on in its history: what it was made of may be an input, too, and is not meant."""
+    return arg.view_as(arg) if isinstance(arg, torch.Tensor) and arg.requires_grad else arg
+
+
+def _holds_nan(gradient: Any) -> bool:
+    return gradient is not None and bool(gradient.sum().isnan())
+
+
 class Again:
     """The hook of one node: what the graph was given, and the output at each place of the node."""
 
@@ -37,16 +49,27 @@ class Again:
 
     def __call__(self, inner: Sequence[Any], outer: Sequence[Any]) -> tuple[Any, ...] | None:
         given = {i: gradient for i, gradient in enumerate(outer) if gradient is not None}
-        if not torch.is_grad_enabled() or not given or not given.keys() <= self.places.keys():
+        twice = torch.is_grad_enabled()
+        if not given or not given.keys() <= self.places.keys():
+            return None
+        if not twice and (given.keys() == self.places.keys() or not any(map(_holds_nan, inner))):
             return None
         for tensor, then in zip(self.tensors, self.versions, strict=True):
             if tensor._version != then:
+                if not twice:
+                    return None
                 raise RuntimeError(WRITTEN.format(now=tensor._version, then=then))
-        with autocast_as(self.autocast):
-            outputs = self.recorded(*self.args)
-        wanted = [tensor for tensor, gradient in zip(self.tensors, inner, strict=True) if gradient is not None]
+        with autocast_as(self.autocast), torch.enable_grad():
+            args = list(map(_alias, self.args))
+            outputs = self.recorded(*args)
+        tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+        wanted = [tensor for tensor, gradient in zip(tensors, inner, strict=True) if gradient is not None]
         made = torch.autograd.grad(
-            [outputs[self.places[i]] for i in given], wanted, list(given.values()), create_graph=True, allow_unused=True
+            [outputs[self.places[i]] for i in given],
+            wanted,
+            list(given.values()),
+            create_graph=twice,
+            allow_unused=True,
         )
         found = iter(made)
         return tuple(None if gradient is None else next(found) for gradient in inner)
