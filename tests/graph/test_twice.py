@@ -158,6 +158,46 @@ def test_an_input_that_was_made_of_another_input():
         torch.testing.assert_close(mine, theirs)
 
 
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return grad * y, grad * x
+
+
+def through_a_custom_function(x):
+    return Product.apply(x.sin(), x)
+
+
+def next_to_a_constant(x):
+    with torch.no_grad():
+        scale = x.norm()
+    return x.sin() * x / scale
+
+
+def under_autocast(x):
+    with torch.autocast("cpu", torch.bfloat16):
+        y = x[None] @ x[:, None]
+    return y.float() * x
+
+
+@pytest.mark.parametrize("program", [through_a_custom_function, next_to_a_constant, under_autocast])
+def test_modes_that_change_inside(program):
+    def slopes(function):
+        x = torch.tensor([0.5, 2.0], requires_grad=True)
+        (first,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(first.pow(2).sum(), x)
+        return first.detach(), second
+
+    for mine, theirs in zip(slopes(stator.compile(program, backend="aot_eager")), slopes(program), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
 def steep(x):
     return x.sum(), x.sqrt()
 
