@@ -55,7 +55,9 @@ def _copy_tensor(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
     """Strides, gradients and shared storage stay as they are; the history of a non-leaf does not."""
     if tensor.is_leaf:
         return tensor.__deepcopy__(memo)
-    made = tensor.detach().__deepcopy__(memo).requires_grad_(tensor.requires_grad)
+    data = tensor.detach()
+    memo.setdefault(id(memo), []).append(data)  # ids in the memo stay valid while it lives
+    made = data.__deepcopy__(memo).requires_grad_(tensor.requires_grad)
     memo[id(tensor)] = made
     return made
 

@@ -11,6 +11,7 @@ import numpy
 import pytest
 import torch
 
+from tests.copies import World
 from tests.harness import check
 from tests.image import image
 
@@ -380,3 +381,14 @@ def test_images_of_equal_programs_are_equal():
         return {"nodes": [node, node], "set": {1, "a"}, "type": Node, "f": lambda: node}
 
     assert image(x=make()).difference(image(x=make())) is None
+
+
+def test_copies_of_tensors_with_a_history_are_their_own():
+    class Kept(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(3))
+            self.doubles = [self.weight * number for number in range(8)]
+
+    copied = World().program(Kept())
+    assert [double.tolist()[0] for double in copied.doubles] == list(range(8))

@@ -467,3 +467,21 @@ def test_a_number_that_becomes_a_tensor_is_no_kernel() -> None:
     number = graph.call_function(torch.tensor, (3,))
     graph.output((graph.call_function(torch.nn.functional.embedding, (number, table)),))
     assert is_one_kernel(fx.GraphModule(torch.nn.Module(), graph))
+
+
+def test_numbers_of_an_array_are_looked_up_and_not_compiled() -> None:
+    def words(array: Any) -> str:
+        text = ""
+        for i in range(len(array)):
+            text += str(array[i]) + " "
+            if array[i] == 0:
+                break
+        return text.strip()
+
+    def program(x: Any) -> Any:
+        rows = (x * 2).long().numpy()
+        return [words(row) for row in rows]
+
+    x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 0.0, 5.0]])
+    assert graphs(lambda: program, [(x,), (x,), (x.flip(1),)])[0] == 0
+    check(program, x, fullgraph=False, expect_recompiles=None, expect_breaks=None)

@@ -14,6 +14,7 @@ import stator
 from stator.errors import BackendError, InvalidBackend, InvalidOptions
 from stator.graph import backends
 from stator.graph.backends import compile_graph, inductor_settings, lookup
+from stator.report import events
 from tests.tensors.capturing import record
 
 
@@ -337,3 +338,25 @@ def test_backward_of_any_backend_is_compiled_while_sizes_can_be_guarded():
         x = torch.randn(length, requires_grad=True)
         compiled(x).sum().backward()
         assert torch.allclose(x.grad, x.detach().cos() * 2)
+
+
+def test_a_backend_that_fails_with_classes_patched():
+    """Its patches are undone, but the classes have other versions then: the call is still known the next time."""
+    calls, errors = [], []
+
+    def patching(graph, inputs):
+        calls.append(graph)
+        nn.Module.patched = True
+        del nn.Module.patched
+        raise RuntimeError("it cannot")
+
+    layer, x = nn.Linear(3, 3), torch.ones(2, 3)
+    events.subscribe(errors.append, "error")
+    try:
+        compiled = stator.compile(layer, backend=patching)
+        for _ in range(3):
+            assert torch.equal(compiled(x), layer(x))
+    finally:
+        events.unsubscribe(errors.append, "error")
+    assert len(calls) == 1
+    assert errors == []

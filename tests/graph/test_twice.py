@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import stator
+from stator.graph.steep import is_steep
 
 
 def both(program, *models):
@@ -154,3 +155,110 @@ def test_a_pass_keeps_the_graph_behind_one_that_does_not():
         return losses
 
     both(step, critic())
+
+
+def test_an_input_that_was_made_of_another_input():
+    def program(x, w):
+        y = x * w.sin()
+        stator.graph_break()
+        return (y * w).sum()
+
+    def slopes(function):
+        x, w = torch.tensor([0.5, 1.0]), torch.tensor([0.5, 2.0], requires_grad=True)
+        (first,) = torch.autograd.grad(function(x, w), w, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), w)
+        return first.detach(), second
+
+    for mine, theirs in zip(slopes(stator.compile(program, backend="aot_eager")), slopes(program), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return grad * y, grad * x
+
+
+def through_a_custom_function(x):
+    return Product.apply(x.sin(), x)
+
+
+def next_to_a_constant(x):
+    with torch.no_grad():
+        scale = x.norm()
+    return x.sin() * x / scale
+
+
+def under_autocast(x):
+    with torch.autocast("cpu", torch.bfloat16):
+        y = x[None] @ x[:, None]
+    return y.float() * x
+
+
+@pytest.mark.parametrize("program", [through_a_custom_function, next_to_a_constant, under_autocast])
+def test_modes_that_change_inside(program):
+    def slopes(function):
+        x = torch.tensor([0.5, 2.0], requires_grad=True)
+        (first,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(first.pow(2).sum(), x)
+        return first.detach(), second
+
+    for mine, theirs in zip(slopes(stator.compile(program, backend="aot_eager")), slopes(program), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def steep(x):
+    return x.sum(), x.sqrt()
+
+
+def steep_behind_a_break(x):
+    y = x * 2
+    stator.graph_break()
+    return (x * y).sum(), y.log()
+
+
+def steep_before_a_write(x):
+    made, y = x.new_zeros(2, 2), x * 2
+    z = y.log()
+    stator.graph_break()
+    made[0] = y
+    return made, z * 3
+
+
+@pytest.mark.parametrize("program", [steep, steep_behind_a_break, steep_before_a_write])
+def test_no_zeros_times_infinite_slopes(program):
+    def slope(function):
+        x = torch.tensor([0.0, 1.0], requires_grad=True)
+        result = function(x)
+        (result if isinstance(result, torch.Tensor) else result[0]).sum().backward()
+        return x.grad
+
+    compiled = stator.compile(program, backend="aot_eager")
+    for _ in range(2):
+        torch.testing.assert_close(slope(compiled), slope(program))
+
+
+@pytest.mark.parametrize(
+    ("program", "steep"),
+    [
+        (lambda x: x.sqrt(), True),
+        (lambda x: torch.pow(x, 0.5), True),
+        (lambda x: x / x.sum(), True),
+        (lambda x: torch.linalg.vector_norm(x), True),
+        (lambda x: x * torch.rsqrt(x.pow(2).mean() + 1e-6), False),
+        (lambda x: torch.softmax(x / 8, 0) @ x, False),
+        (lambda x: torch.nn.functional.layer_norm(x, (2,)), False),
+    ],
+)
+def test_where_slopes_may_be_infinite(program, steep):
+    seen = []
+    stator.compile(program, backend=lambda graph, inputs: seen.append(is_steep(graph.graph)) or graph.forward)(
+        torch.rand(2)
+    )
+    assert seen == [steep]

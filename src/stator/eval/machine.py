@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
@@ -191,6 +192,8 @@ class Machine:
 
     def activate(self, frame: Frame) -> Any:
         if frame.fresh:
+            if (row := self.world.stand_in(frame.function)) is not None:
+                return stand_in(row, frame)
             self.world.frame_enters(frame)
         elif id(frame.generator) in self.world.records:  # it was made outside
             self.world.function_enters(frame, frame.function)
@@ -210,6 +213,30 @@ class Machine:
         if self.watched and frame.direct:
             return watching_ops(ops, self.watched)
         return forced_ops(ops, frame) if FORCED and frame.direct else ops
+
+
+def stand_in(row: Any, frame: Frame) -> Any:
+    """C code has called a function that something else stands for: its frame does not run."""
+    args, kwargs = bound_arguments(frame.code, frame.locals)
+    frame.lasti = 0
+    try:
+        return row(frame.world, frame, frame.function, args, kwargs or None)
+    except Raised:
+        return FAILED
+
+
+def bound_arguments(code: CodeType, values: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a call that CPython has bound to the variables of a frame."""
+    positional = code.co_argcount
+    named = positional + code.co_kwonlyargcount
+    args, names = values[:positional], code.co_varnames[positional:named]
+    kwargs = dict(zip(names, values[positional:named], strict=True))
+    rest = values[named:]
+    if code.co_flags & CO_VARARGS:
+        args += rest.pop(0)
+    if code.co_flags & CO_VARKEYWORDS:
+        kwargs |= rest[0]
+    return args, kwargs
 
 
 def leave_to_python(handler: Any, frame: Frame, arg: Any) -> Any:

@@ -19,7 +19,8 @@ from stator.tensors.nodes import NodeMeta
 from stator.tensors.plan import New
 from stator.tensors.traced import Storage
 
-Reach = list[frozenset[int]]  # for each input that is a tensor: the outputs that may depend on it
+# For each input that is a tensor: the outputs that may depend on it, and behind them the inputs that were written to.
+Reach = list[frozenset[int]]
 
 COMPILED = "CompiledFunctionBackward"
 _HOOKS = operator.attrgetter("_backward_hooks")
@@ -27,11 +28,15 @@ MOVING = frozenset({with_data, set_data, "set_", "resize_", "resize_as_"})  # te
 
 
 def reach(
-    graph: fx.Graph, homes: Mapping[fx.Node, Storage], values: Sequence[Any], wanted: Iterable[int]
+    graph: fx.Graph,
+    homes: Mapping[fx.Node, Storage],
+    values: Sequence[Any],
+    wanted: Iterable[int],
+    written: Iterable[int],
 ) -> Reach | None:
     """Which of the wanted outputs each input leads to, at most; None if all do that matter, or it is not known.
 
-    `values` are the inputs, `wanted` the outputs that require grad.
+    `values` are the inputs, `wanted` the outputs that require grad, `written` the inputs that do after a write.
     """
     nodes = list(graph.nodes)
     if any(node.target in MOVING for node in nodes):
@@ -54,9 +59,12 @@ def reach(
                     shared |= found.get(writer, set())
                 mine |= shared
     outputs: Any = nodes[-1].args[0]
-    ends = frozenset(wanted)
-    led = [frozenset(o for o in ends if i in found[outputs[o]]) for i in range(len(inputs))]
-    partial = any(one != ends for one, differentiable in zip(led, inputs.values(), strict=True) if differentiable)
+    ends: dict[int, Any] = {o: outputs[o] for o in wanted}
+    ends |= {len(outputs) + i: nodes[i] for i in written}  # the first nodes are the inputs
+    led = [frozenset(o for o, node in ends.items() if i in found[node]) for i in range(len(inputs))]
+    partial = any(
+        one != ends.keys() for one, differentiable in zip(led, inputs.values(), strict=True) if differentiable
+    )
     return led if partial else None
 
 
@@ -75,17 +83,17 @@ class Undefine:
 
     def __call__(self, inner: Sequence[Any], outer: Sequence[Any]) -> tuple[Any, ...] | None:
         given = {self.places.get(i, -1) for i, gradient in enumerate(outer) if gradient is not None}
-        if -1 in given:  # an output that is a view of it, or an input that was written to
+        if -1 in given:  # an output that is a view of it
             return None
         return tuple(gradient if one & given else None for gradient, one in zip(inner, self.led, strict=True))
 
 
 def undefining(
-    compiled: Callable[..., Sequence[Any]], led: Reach, plain: Callable[..., Sequence[Any]]
+    compiled: Callable[..., Sequence[Any]], led: Reach, plain: Callable[..., Sequence[Any]], written: Sequence[int]
 ) -> Callable[..., Sequence[Any]]:
     """`compiled`, whose inputs get no gradient if nothing that depends on them does; or the recorded operations where
     an input has hooks, which a node would call with None."""
-    nodes = Nodes()
+    nodes = Nodes(written)
     pick: Any = None
 
     def run(*args: Any) -> Sequence[Any]:
@@ -94,8 +102,9 @@ def undefining(
             pick = operator.itemgetter(0, 0, *_differentiable(args))  # of two or more it gives a tuple
         if any(map(_HOOKS, pick(args)[2:])):
             return plain(*args)
+        before = [args[i].grad_fn for i in written]
         outputs = compiled(*args)
-        for node, places in nodes.behind(outputs, args):
+        for node, places in nodes.behind(outputs, args, before):
             node.register_hook(Undefine(led, places))
         return outputs
 
@@ -110,34 +119,44 @@ def _differentiable(args: Sequence[Any]) -> list[int]:
 class Nodes:
     """The nodes that AOTAutograd puts into the history of what one graph gives."""
 
-    def __init__(self) -> None:
+    def __init__(self, written: Sequence[int] = ()) -> None:
+        self.written = written  # inputs with another history than before
         self.known = False  # that they lead to the inputs of the graph, one by one
 
-    def behind(self, outputs: Sequence[Any], args: Sequence[Any]) -> list[tuple[Any, dict[int, int]]]:
-        """Those that lead to these very inputs, and which output is at which of their places."""
+    def behind(
+        self, outputs: Sequence[Any], args: Sequence[Any], before: Sequence[Any] = ()
+    ) -> list[tuple[Any, dict[int, int]]]:
+        """Those that lead to these very inputs, and which output, or input that was written to, is at which of their
+        places; `before` are the nodes that the latter had."""
         found: dict[Any, dict[int, int]] = {}
         for i, output in enumerate(outputs):
             node = output.grad_fn if isinstance(output, torch.Tensor) else None
             if node is not None and type(node).__name__ == COMPILED:
                 found.setdefault(node, {})[output.output_nr] = i
+        for i in self.written:
+            for node, place in getattr(args[i].grad_fn, "next_functions", ()):  # of the copy
+                if type(node).__name__ == COMPILED:
+                    found.setdefault(node, {})[place] = len(outputs) + i
         if not self.known:
-            self.known = bool(found) and all(_takes(node, args) for node in found)
+            origins = dict(zip(self.written, before, strict=True))
+            self.known = bool(found) and all(_takes(node, args, origins) for node in found)
         return list(found.items()) if self.known else []
 
 
-def _takes(node: Any, args: Sequence[Any]) -> bool:
-    """Whether a node leads to these very inputs, one by one."""
-    tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+def _takes(node: Any, args: Sequence[Any], origins: dict[int, Any]) -> bool:
+    """Whether a node leads to these very inputs, one by one; `origins` are the nodes that some of them had before."""
+    tensors = [(i, arg) for i, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
     edges = [edge for edge, _ in node.next_functions]
     if len(edges) != len(tensors):
         return False
-    for edge, tensor in zip(edges, tensors, strict=True):
+    for edge, (i, tensor) in zip(edges, tensors, strict=True):
+        origin = origins.get(i, tensor.grad_fn)
         if edge is None:
-            if tensor.requires_grad:
+            if tensor.requires_grad and i not in origins:
                 return False
-        elif tensor.grad_fn is None:
+        elif origin is None:
             if getattr(edge, "variable", None) is not tensor:
                 return False
-        elif tensor.grad_fn is not edge:
+        elif origin is not edge:
             return False
     return True

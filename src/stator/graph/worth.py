@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from stator.tensors.array_calls import array_call, array_call_once
+
 READING = frozenset({"item", "detach", "reshape", "to", "unbind"})  # methods on the way from a tensor to its numbers
 
 
@@ -149,20 +151,32 @@ def _is_free(node: fx.Node, numbers: Container[Any] = ()) -> bool:
         return True
     if (node.target is torch.full and node.args[0] == ()) or (node.target is torch.tensor and _is_one(node.args[0])):
         return True  # a number that becomes a tensor, or one of those that it is made of
-    if node.target is operator.getitem:
-        index = node.args[1] if isinstance(node.args[1], tuple) else (node.args[1],)
+    if (index := _index(node)) is not None:
         return all(type(one) in _PLACES or one in numbers for one in index)
     return node.target in _HANDLING or _called(node) in VIEWS
 
 
 def _called(node: fx.Node) -> str:
-    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    return str(node.args[0]).rpartition(":")[2] if name in _OF_NUMPY else name
+
+
+def _index(node: fx.Node) -> Any:
+    """What a node looks up in a tensor or an array, as a tuple; None: it does something else."""
+    if node.target is operator.getitem:
+        key = node.args[1]
+    elif _called(node) == "getitem":
+        (_, key), _ = node.args[2:]
+    else:
+        return None
+    return key if isinstance(key, tuple) else (key,)
 
 
 def _is_one(number: Any) -> bool:
     return isinstance(number, (int, float))
 
 
+_OF_NUMPY = frozenset({array_call.__name__, array_call_once.__name__})  # which call what their first argument names
 _PLACES = frozenset({int, slice, type(None), type(Ellipsis)})  # an index of these makes a view
 
 

@@ -30,7 +30,7 @@ from stator.native.callers import (
 )
 from stator.native.importing import ImportingWorld
 from stator.native.receivers import may_run
-from stator.native.rows import PASSES_ON, STANDINS, Caller, decisive
+from stator.native.rows import EVERYWHERE, PASSES_ON, STANDINS, Caller, decisive
 from stator.native.told_addresses import MARK, pin_told, tells_inside
 from stator.world import attributes
 from stator.world.door import is_free
@@ -296,6 +296,10 @@ class Host(ImportingWorld):
         if is_free(function.__self__) if kind is Builtin else kind in HASHED_BY_IDENTITY or issubclass(kind, type):
             self.callers[id(function)] = (self.as_held(function), caller)
         return caller
+
+    def stand_in(self, function: Any) -> Caller | None:
+        """What runs instead of the frame of a Python function."""
+        return EVERYWHERE.get(function)
 
     def caller(self, function: Any) -> Caller:
         kind = type(function)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 Caller = Callable[["Host", Frame, Any, list[Any], "dict[str, Any] | None"], Any]
 STANDINS: dict[Any, Caller] = {}  # functions whose native form must not run: same arguments, same meaning
+EVERYWHERE: dict[Any, Caller] = {}  # those of Python functions whose frames must not run either
 NAMED_METHODS: dict[tuple[str, str], Caller] = {}  # (name of the type, name): methods that Cython has made
 OUTSIDE_METHODS: dict[tuple[int, str], Caller] = {}  # (id of the C type, name): bound methods of outside objects
 OVERRIDES: dict[str, Caller] = {}  # method-wrappers of `object` by name, called on an outside receiver
@@ -19,12 +20,17 @@ METHODS: dict[str, list[tuple[type, Caller]]] = {}  # C methods by name: on an i
 PASSES_ON: set[Caller] = set()  # stand-ins whose result is that of the Python function they call last
 
 
-def standin(*functions: Any) -> Callable[[Caller], Caller]:
-    """Register caller(host, frame, function, args, kwargs) in place of these functions."""
+def standin(*functions: Any, everywhere: bool = False) -> Callable[[Caller], Caller]:
+    """Register caller(host, frame, function, args, kwargs) in place of these functions.
+
+    `everywhere`: also where C code calls them (`partial`, `map`); they are Python functions that the caller never runs.
+    """
 
     def register(caller: Caller) -> Caller:
         for function in functions:
             STANDINS[function] = caller
+            if everywhere:
+                EVERYWHERE[function] = caller
         return caller
 
     return register

@@ -44,7 +44,7 @@ def tensors(host: Any, f: Frame, value: Any, holes: bool = False) -> list[Any]:
     return found
 
 
-@standin(torch.autograd.grad)
+@standin(torch.autograd.grad, everywhere=True)
 def stand_grad(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """Gradients as a node of the graph."""
     given = bound(host, GRAD, args, kwargs)
@@ -74,12 +74,12 @@ def stand_grad(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any)
     return tuple(found) if names is None else dict(zip(names, found, strict=True))
 
 
-@standin(torch.Tensor.backward)
+@standin(torch.Tensor.backward, everywhere=True)
 def stand_method(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     return backward(host, f, bound(host, METHOD, args, kwargs))
 
 
-@standin(torch.autograd.backward)
+@standin(torch.autograd.backward, everywhere=True)
 def stand_backward(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     return backward(host, f, bound(host, BACKWARD, args, kwargs))
 

@@ -299,7 +299,7 @@ def is_traced(value: Any) -> bool:
     return type(value) is TracedTensor
 
 
-@standin(Function.apply.__func__)
+@standin(Function.apply.__func__, everywhere=True)
 def stand_apply(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """`MyFunction.apply(...)`."""
     if kwargs or not args or not isinstance(args[0], type) or not issubclass(args[0], Function):

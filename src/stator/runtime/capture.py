@@ -335,6 +335,7 @@ class Capture:
     def eager(self, alone: bool = False) -> Entry:
         """Under the guards so far CPython runs the call, and if it is `alone` also all frames below it."""
         loads, function = self.call.eager_function(None if alone else self.owner)
+        self.classes.refresh(self.guards)  # a backend that failed may have patched classes, too
         return Entry(self.guards, self.classes, loads, function, captured=False)
 
     def interpret(self) -> tuple[bool, Any]:

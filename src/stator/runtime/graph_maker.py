@@ -19,6 +19,7 @@ from stator.graph.overwritten import is_needed
 from stator.graph.prologue import assertions_of, checked, checks_of, undone, written_before_checks
 from stator.graph.restore import keeping_grad_mode
 from stator.graph.sharing import Shared, SharedGraph, key_of
+from stator.graph.steep import is_steep
 from stator.graph.twice import differentiable
 from stator.graph.undefined import reach, undefining
 from stator.graph.worth import (
@@ -110,18 +111,19 @@ class GraphMaker:
         is_ours = isinstance(backend, str) and backend in BACKENDS
         if not is_ours and are_untold(outputs[i]._meta for i in wanted):
             raise BackendError(backend_name(backend), ValueError("a gradient whose size is calculated from data"))
-        led = None
-        if wanted and traces(backend):
-            led = reach(module.graph, recorder.readings.homes, tensors, wanted)
+        led, histories = None, self.changed_histories(written)
+        if (wanted or histories) and traces(backend):
+            led = reach(module.graph, recorder.readings.homes, tensors, wanted, histories)
         recorded = eager_callable(module) if led is not None else None  # before the backend changes it
         twice = eager_callable(module) if wanted and self.may_run_twice() else None
+        steep = twice is not None and is_steep(module.graph)  # before the backend changes it, too
         function = self.made(module, originals, tensors, mode, stops)
         if not is_ours:
             function = keeping_grad_mode(function, module.graph)
         if led is not None and recorded is not None:
-            function = undefining(function, led, recorded)
+            function = undefining(function, led, recorded, histories)
         if twice is not None:
-            function = differentiable(function, twice)
+            function = differentiable(function, twice, steep)
         if written and backend != "eager":
             function = guarded(function, eager_callable(module), written)
         if written and backend not in IN_ORDER and recorder.repeatable:
@@ -132,6 +134,13 @@ class GraphMaker:
         if any(dressed):
             function = without_functions(function, [] if backend == "eager" else dressed)
         return function, loads
+
+    def changed_histories(self, written: list[int]) -> list[int]:
+        """Which of the inputs that are written to have a history afterwards."""
+        recorder = self.host.recorder
+        grown = [one for one in recorder.alive() if one._storage.mutated and one._meta.requires_grad] if written else ()
+        real = {id(recorder.real(one)) for one in grown}
+        return [i for i in written if id(recorder.tensor(recorder.inputs[i])) in real]
 
     def overwrites(self, module: Any) -> bool:
         """Whether what is written over is lost to the backward pass of compiled code."""

@@ -68,7 +68,7 @@ def attach(host: Any, function: Any, traced: Any, args: list[Any]) -> Any:
     return host.effects[-1]
 
 
-@standin(torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook)
+@standin(torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook, everywhere=True)
 def stand_hook(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if len(args) != 2 or kwargs or type(args[0]) is not TracedTensor:
         raise host.refuse("autograd", "a hook by other arguments", function=f"Tensor.{function.__name__}")

@@ -12,6 +12,7 @@ from stator.tensors.checks import assert_holds
 from stator.tensors.doubts import ask
 from stator.tensors.failing import draws_nothing, may_draw, may_fail, may_run_twice
 from stator.tensors.finish import close
+from stator.tensors.modes import QUIET
 from stator.tensors.subclasses import PLAIN as PLAIN_CLASSES
 from stator.tensors.subgraph import left_its_graph
 from stator.tensors.traced import TracedTensor
@@ -48,7 +49,8 @@ def finish(recorder: Recorder, outputs: Any) -> fx.GraphModule:
         found = Failures(failing, recorder._inputs.writers(), recorder.readings.homes)
         recorder.fails_late = told or found.come_late(recorder.graph, recorder._inputs.metas)
     drawing = (node for node in recorder.kept if node not in recorder.readings.writers or may_draw(node))
-    recorder.random = any(node.target is not assert_holds and not draws_nothing(node) for node in drawing)
+    silent = {assert_holds, *QUIET}
+    recorder.random = any(node.target not in silent and not draws_nothing(node) for node in drawing)
     nodes = [traced._node for traced in outputs]
     module = close(recorder.graph, nodes, recorder.kept | failing, recorder.state.start.grad)
     recorder._inputs.keep({node.name for node in recorder.graph.find_nodes(op="placeholder")})

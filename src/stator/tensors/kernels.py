@@ -36,6 +36,7 @@ UNCHECKED: dict[Any, tuple[type[Exception], int]] = {
     _aten.uniform_.default: (RuntimeError, 0),
     getattr(_aten.random_, "from"): (RuntimeError, 0),
     _aten.random_.to: (RuntimeError, 0),
+    _aten.randint_like.low_dtype: (RuntimeError, 0),
 }
 
 

@@ -132,6 +132,29 @@ def _resize(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
     return recorder.record(target, args, kwargs)
 
 
+def _between(func: Any) -> Handler:
+    """`x.random_(low, high)` and `x.uniform_(low, high)`: the name of the lower bound is a keyword of Python.
+
+    No source can say it, neither a graph's nor what a trace makes of `random_`, which is an overload of that name.
+    """
+
+    def draw(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
+        if "from" in kwargs and len(args) == 1:
+            args, kwargs = (*args, kwargs["from"]), {name: value for name, value in kwargs.items() if name != "from"}
+        if "to" in kwargs and len(args) == 2:
+            args, kwargs = (*args, kwargs["to"]), {name: value for name, value in kwargs.items() if name != "to"}
+        is_pair = len(args) == 3 and not kwargs and type(args[0]) is TracedTensor
+        if func is torch.Tensor.random_ and is_pair and recorder.traces:
+            if args[2] is None:
+                raise UnsupportedOp("Tensor.random_", "a lower bound alone", "random-state")
+            return recorder.call(torch.Tensor.copy_, (args[0], recorder.call(torch.randint_like, args)))
+        target = target_of(func)
+        assert target is not None
+        return recorder.record(target, args, kwargs)
+
+    return draw
+
+
 def _run_for_real(func: Any) -> Handler:
     def run(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
         with torch._C.DisableTorchFunction(), Unnoticed(), warnings.catch_warnings(record=True) as warned:
@@ -225,6 +248,8 @@ def _register() -> None:
     register(torch.Tensor.__iter__, _iterate)
     register(torch.Tensor.new, _new)
     register(torch.Tensor.resize_, _resize)
+    for func in (torch.Tensor.random_, torch.Tensor.uniform_):
+        register(func, _between(func))
     register(torch._C._InferenceMode, _inference_mode)
     register(torch.get_default_device, _get_default_device)
     _attribute_rows()
