@@ -82,6 +82,8 @@ def _joining(host: Any, old: Any, now: Any, depth: int = 0) -> Iterator[torch.Te
             yield from _joining(host, *pair, depth + 1)
     elif type(old) is torch.Tensor and type(now) is TracedTensor and not old.requires_grad:
         meta = now._meta
+        if old.layout is not torch.strided or old.is_inference():
+            return
         if meta.requires_grad and (meta.dtype, meta.device) == (old.dtype, old.device):
             yield old
 
