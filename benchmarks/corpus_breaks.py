@@ -69,6 +69,7 @@ def counts(case: Case, engine: Counter) -> Found:
     world = World()
     compiled, read = engine(world.program(case.program()))
     quiet = io.StringIO()
+    torch.set_grad_enabled(True)  # torch.compile leaves it off where a graph raises in a block of no_grad
     with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for call in case.calls:

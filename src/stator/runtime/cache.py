@@ -447,6 +447,9 @@ class Cache:
         """Where a round of a loop ends: numbers that were constants in it, and are others in the next, are symbols."""
         if capture.call.behind_break and capture.works():
             self.session.loops.worked.update(found.loops)
+        capture.maker.joining = first_rounds.joining_history(
+            capture.host, found, capture.call.variables(), capture.call.values
+        )
         if capture.options.dynamic is False:
             return
         below = {at for frame in found.frames for at in frame.below}

@@ -23,6 +23,8 @@ from stator.world.lazy import Lazy
 
 Arrivals = dict[int, dict[int, tuple[Path, tuple[Any, ...]]]]  # by level of the frame and slot: where from, sizes
 
+DEEPEST = 3  # containers in one another that are searched for states
+
 
 def note(host: Any, f: Frame) -> None:
     """A function is called: its arguments that are tensors from outside."""
@@ -53,6 +55,37 @@ def grown(at: Break, begin: Variables | None, before: Sequence[Any], arrivals: A
             if slot in arrivals[level] and type(now) is TracedTensor:
                 path, sizes = arrivals[level][slot]
                 yield from _larger(sizes, now, path)
+
+
+def joining_history(host: Any, at: Break, begin: Variables | None, before: Sequence[Any]) -> list[torch.Tensor]:
+    """Tensors without gradient, as states of recurrent layers begin, that have one in the next round.
+
+    They are in variables that the round has assigned to, or in lists.
+    """
+    outer = at.frames[0]
+    if begin is None or begin.code is not outer.code:
+        return []
+    found: list[torch.Tensor] = []
+    assigned = {slot for slot, _ in _changed(at, outer, begin.unit)}
+    for slot, number in zip(outer.slots, outer.slot_values, strict=True):
+        known = begin.numbers.get(outer.info.slots[slot])
+        if known is not None and (slot in assigned or type(before[known]) is list):
+            found.extend(_joining(host, before[known], at.values[number]))
+    return found
+
+
+def _joining(host: Any, old: Any, now: Any, depth: int = 0) -> Iterator[torch.Tensor]:
+    if type(now) is Lazy and (record := host.records.get(id(now.value))) is not None:
+        now = record.inner
+    if type(old) is type(now) and type(old) in (list, tuple) and len(old) == len(now) and depth < DEEPEST:
+        for pair in zip(old, now, strict=True):
+            yield from _joining(host, *pair, depth + 1)
+    elif type(old) is torch.Tensor and type(now) is TracedTensor and not old.requires_grad:
+        meta = now._meta
+        if old.layout is not torch.strided or old.is_inference():
+            return
+        if meta.requires_grad and (meta.dtype, meta.device) == (old.dtype, old.device):
+            yield old
 
 
 def _changed(at: Break, frame: FrameState, begin: int) -> Iterator[tuple[int, Any]]:

@@ -13,6 +13,7 @@ from stator.graph.backends import BACKENDS, backend_name, compile_graph, traces
 from stator.graph.filled import fill, unless_empty
 from stator.graph.heard import HEARD
 from stator.graph.index_ranges import looking_first
+from stator.graph.joined import can_join, joined
 from stator.graph.module import eager_callable, operation_names
 from stator.graph.overlap import guarded
 from stator.graph.overwritten import is_needed
@@ -66,6 +67,7 @@ class GraphMaker:
         self.loops: Collection[CodeType] = ()  # frames that are in a loop there, or leave one
         self.requested = False  # which the program has asked for
         self.repeated = False  # there was an entry for this place before
+        self.joining: Collection[torch.Tensor] = ()  # inputs that have a gradient from the next round on
         self.operations = 0
         self.looks_first = False  # the graph fails before it writes
         self.takes_back = False  # the graph leaves inputs as they were where what was assumed does not hold
@@ -177,6 +179,7 @@ class GraphMaker:
             return eager_callable(module)
         key = None
         if self.graphs is not None:
+            originals, examples = self.with_histories(module, originals, examples, mode)
             way = options.dynamic, backend is options.backend
             writes = bool(self.host.recorder.mutated)
             key = key_of(module.graph, originals, examples, origin_of_location, way, writes)
@@ -189,6 +192,18 @@ class GraphMaker:
         if self.graphs is not None and key is not None and key.is_undecided():
             self.shared = self.graphs.add(key, function)
         return function
+
+    def with_histories(
+        self, module: Any, originals: list[Any], examples: list[Any], mode: Any
+    ) -> tuple[list[Any], list[Any]]:
+        """The inputs as they are from the second round of a loop on, where that makes no other graph of the first."""
+        recorder, joining = self.host.recorder, {id(one) for one in self.joining}
+        places = [place for place, one in enumerate(originals) if id(one) in joining]
+        odd = recorder.mutated or recorder.has_arrays
+        if not places or odd or not can_join(module.graph, places, recorder.readings.homes):
+            return originals, examples
+        with recorder.paused():
+            return joined(originals, places, None), joined(examples, places, mode)
 
     def compiled(self, module: Any, examples: list[Any], mode: Any) -> Any:
         """What the backend makes of the graph, for all sizes that it may meet."""

@@ -29,6 +29,7 @@ from stator.tensors.array_calls import (
     np,
 )
 from stator.tensors.arrays import TracedArray, array_of, record_call, tensor_of
+from stator.tensors.backwards import turned
 from stator.tensors.traced import TracedTensor
 
 UFUNC_METHODS = {"reduce": 1, "accumulate": 1, "outer": 2}
@@ -136,9 +137,10 @@ def is_place(array: TracedArray, number: TracedInt) -> bool:
 
 def item_at(host: Any, f: Frame, array: TracedArray, number: TracedInt) -> TracedArray:
     """`array[n]` with a number that varies: a view, or a scalar, which is a copy."""
-    made = host.record(f, torch.select, (array._tensor, 0, number), None)
+    place = -1 - number if 0 in array._backwards else number
+    made = host.record(f, torch.select, (array._tensor, 0, place), None)
     if len(array.sizes) > 1:
-        return TracedArray(made, np.ndarray)
+        return TracedArray(made, np.ndarray, tuple(axis - 1 for axis in array._backwards if axis))
     return TracedArray(host.record(f, torch.clone, (made,), None), np.dtype(NUMPY_DTYPES[made._meta.dtype]).type)
 
 
@@ -183,6 +185,9 @@ def read_array(host: Any, f: Frame, array: TracedArray, name: str) -> Any:
     fact = MEASURES.get(name)
     if fact is not None:
         return fact(meta)
+    if name == "strides":
+        steps = [step * _dtype(meta).itemsize for step in meta.stride]
+        return tuple(-step if axis in array._backwards else step for axis, step in enumerate(steps))
     if name in ATTRIBUTES:
         return record(host, f, f"attribute:{name}", (array,))
     if name == "__class__":
@@ -207,7 +212,6 @@ MEASURES: dict[str, Any] = {
     "dtype": _dtype,
     "itemsize": lambda meta: _dtype(meta).itemsize,
     "nbytes": lambda meta: meta.size.numel() * _dtype(meta).itemsize,
-    "strides": lambda meta: tuple(step * _dtype(meta).itemsize for step in meta.stride),
 }
 VALUES = {"item": torch.Tensor.item, "tolist": torch.Tensor.tolist}
 
@@ -221,6 +225,8 @@ def call_method(host: Any, f: Frame, method: ArrayMethod, args: list[Any], kwarg
     if name in VALUES:
         if args or kwargs:
             array = record(host, f, "operator:getitem", (array, args[0] if len(args) == 1 else tuple(args)))
+        elif array._backwards:
+            array = record(host, f, "method:copy", (array,))
         return host.record(f, VALUES[name], (array._tensor,), None)
     count = METHODS.get(name, WRITING_METHODS.get(name, 0))
     out = (kwargs or {}).get("out")
@@ -248,7 +254,10 @@ def make_tensor(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dic
         wanted = function(sample[()] if array.is_scalar else sample, **kwargs)
     if wanted.device.type != "cpu":
         raise host.refuse("tensor-numpy", f"{name} to another device", function=name)
-    made = tensor_of(array)
+    try:
+        made = tensor_of(array)
+    except Unsupported as error:
+        raise host.located(error) from None
     if function is torch.tensor or array.is_scalar:
         made = call(torch.clone, (made,), {})
         if function is torch.tensor and len(array.sizes) > 0:
@@ -263,12 +272,18 @@ def as_array(tensor: torch.Tensor) -> Any:
     return tensor.numpy()
 
 
+def as_turned(tensor: torch.Tensor, axes: tuple[int, ...]) -> Any:
+    return turned(tensor.numpy(), axes)
+
+
 def as_scalar(tensor: torch.Tensor) -> Any:
     return tensor.numpy()[()]
 
 
 def build(obj: Any, solid: Any, heap: Heap) -> Plan:
     """What the graph returns, as numpy has it."""
+    if obj._backwards:
+        return Plan(piece("{0}({1}, {2})", Const(as_turned), obj._tensor, Const(obj._backwards)))
     return Plan(piece("{0}({1})", Const(as_scalar if obj.is_scalar else as_array), obj._tensor))
 
 

@@ -6,7 +6,9 @@ Where a backend traces the graph there are no data, and `torch._numpy`, numpy's 
 
 from __future__ import annotations
 
+import functools
 import operator
+import re
 import sys
 import warnings
 from typing import Any
@@ -110,12 +112,42 @@ def mapped(value: Any, leaf: Any) -> Any:
     return leaf(value) if isinstance(value, (torch.Tensor, torch.dtype)) else value
 
 
+def way_of(is_scalar: bool, backwards: tuple[int, ...]) -> str:
+    """How numpy sees a tensor: as a scalar, or as an array that runs backwards along some axes."""
+    return "s" if is_scalar else "a" + "".join(f"{axis}," for axis in backwards)
+
+
+def laid_out(strides: tuple[int, ...]) -> str:
+    """What a call says of the strides of its result, where torch's numpy has others."""
+    return ">" + ",".join(map(str, strides))
+
+
+def with_strides(made: Any, strides: tuple[int, ...]) -> Any:
+    """The tensor, or a copy that is laid out in this way."""
+    if are_same_steps(made, strides):
+        return made.as_strided(made.shape, strides)
+    return made.new_empty_strided(made.shape, strides).copy_(made)
+
+
+def are_same_steps(made: Any, strides: tuple[int, ...]) -> bool:
+    """Whether all elements are where they should be; steps along one element, or none, lead nowhere."""
+    steps = zip(made.stride(), strides, made.shape, strict=True)
+    return made.numel() == 0 or all(step == wanted for step, wanted, size in steps if size != 1)
+
+
+@functools.cache
+def ways_of(kinds: str) -> list[tuple[bool, tuple[int, ...]]]:
+    """The same for all tensors of a call."""
+    found = re.findall(r"([as])((?:\d+,)*)", kinds.partition(">")[0])
+    return [(kind == "s", tuple(map(int, axes.split(",")[:-1]))) for kind, axes in found]
+
+
 class Warned(RuntimeError):
     """numpy would have warned: the program has to run by itself, to be warned in its own place."""
 
 
 def array_call(name: str, kinds: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Calls numpy; `kinds` says which tensors among the arguments are scalars, and whether the result is one."""
+    """Calls numpy; `kinds` says how it sees the tensors among the arguments, and whether the result is a scalar."""
     if torch._C._len_torch_dispatch_stack():
         return traced_call(name, kinds, args, kwargs)
     warned: list[Any] = []
@@ -140,13 +172,14 @@ def array_call_once(name: str, kinds: str, args: tuple[Any, ...], kwargs: dict[s
 
 
 def plain_call(name: str, kinds: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    ways = iter(kinds)
+    ways = iter(ways_of(kinds))
 
     def leaf(value: Any) -> Any:
         if type(value) is torch.dtype:
             return NUMPY_DTYPES[value]
-        array = value.numpy()
-        return array[()] if next(ways) == "s" else array
+        is_scalar, axes = next(ways)
+        array = np.flip(value.numpy(), axes) if axes else value.numpy()
+        return array[()] if is_scalar else array
 
     return as_tensors(function_of(name, np)(*mapped(args, leaf), **mapped(kwargs, leaf)))
 
@@ -161,16 +194,22 @@ def traced_call(name: str, kinds: str, args: tuple[Any, ...], kwargs: dict[str, 
     """The same by operations of torch."""
     import torch._numpy as tnp  # only where a backend traces
 
+    ways = iter(ways_of(kinds))
+
     def leaf(value: Any) -> Any:
-        return NUMPY_DTYPES[value].name if type(value) is torch.dtype else tnp.ndarray(value)
+        if type(value) is torch.dtype:
+            return NUMPY_DTYPES[value].name
+        _, axes = next(ways)
+        return tnp.ndarray(value.flip(axes) if axes else value)
 
     made = from_twins(function_of(name, tnp)(*mapped(args, leaf), **mapped(kwargs, leaf)), tnp)
     if kinds.endswith(SCALAR):  # which is a copy
         made = made.reshape(())
         return made.clone() if name == "operator:getitem" or name.partition(":")[2] in NUMPY_NAMES else made
     if name in COPIES and COPIES[name](args[0], made):  # torch's numpy has the memory of the array there
-        return made.clone()
-    return made
+        made = made.clone()
+    _, _, strides = kinds.partition(">")
+    return with_strides(made, tuple(map(int, strides.split(",")))) if strides else made
 
 
 SCALAR = ">s"

@@ -16,7 +16,20 @@ import torch
 from stator.filters import Unnoticed
 from stator.shapes.scalar import number
 from stator.tensors.applying import apply
-from stator.tensors.array_calls import DTYPES, FACTS, NUMPY_DTYPES, SCALAR, array_call, function_of, np, traced_call
+from stator.tensors.array_calls import (
+    DTYPES,
+    FACTS,
+    NUMPY_DTYPES,
+    SCALAR,
+    are_same_steps,
+    array_call,
+    function_of,
+    laid_out,
+    np,
+    traced_call,
+    way_of,
+)
+from stator.tensors.backwards import Axes, descending, find_view, turned
 from stator.tensors.fakes import looking, make_fake, own_mode
 from stator.tensors.meta import Meta, SymbolicMeta, intern
 from stator.tensors.modes import read_state
@@ -32,11 +45,12 @@ if TYPE_CHECKING:
 class TracedArray:
     """Stands for an array, or for a scalar of numpy, whose data are a tensor of the graph."""
 
-    __slots__ = ("__weakref__", "_recorder", "_stands_for", "_tensor")
+    __slots__ = ("__weakref__", "_backwards", "_recorder", "_stands_for", "_tensor")
 
-    def __init__(self, tensor: TracedTensor, stands_for: type) -> None:
+    def __init__(self, tensor: TracedTensor, stands_for: type, backwards: Axes = ()) -> None:
         self._tensor = tensor
         self._stands_for = stands_for
+        self._backwards = backwards  # the axes along which the array runs down the memory of the tensor
         self._recorder = tensor._recorder
         self._recorder.has_arrays = True
 
@@ -124,6 +138,8 @@ def array_of(recorder: Recorder, traced: TracedTensor, name: str = "Tensor.numpy
 
 def tensor_of(array: TracedArray) -> TracedTensor:
     """`torch.from_numpy(array)`: a tensor with the memory of the array."""
+    if array._backwards:
+        raise UnsupportedOp("torch.from_numpy", "an array that runs backwards", "tensor-numpy")
     made: TracedTensor = array._recorder.call(torch.Tensor.detach, (array._tensor,), {})
     return made
 
@@ -155,12 +171,14 @@ class Leaves:
     def __init__(self) -> None:
         self.tensors: list[TracedTensor] = []
         self.arrays: list[Any] = []  # the TracedArray, or a constant array
+        self.backwards: list[Axes] = []
         self.kinds = ""
 
-    def add(self, tensor: TracedTensor, array: Any, is_scalar: bool) -> int:
+    def add(self, tensor: TracedTensor, array: Any, is_scalar: bool, backwards: Axes = ()) -> int:
         self.tensors.append(tensor)
         self.arrays.append(array)
-        self.kinds += "s" if is_scalar else "a"
+        self.backwards.append(backwards)
+        self.kinds += way_of(is_scalar, backwards)
         return len(self.tensors) - 1
 
 
@@ -172,7 +190,7 @@ def walk(value: Any, leaves: Leaves, constant: Callable[[Any], TracedTensor] | N
     """The arguments with places for arrays, and torch's dtypes for numpy's."""
     kind = type(value)
     if kind is TracedArray:
-        return Place(leaves.add(value._tensor, value, value.is_scalar))
+        return Place(leaves.add(value._tensor, value, value.is_scalar, value._backwards))
     if kind in PLAIN:
         return value
     if kind is tuple or kind is list:
@@ -232,6 +250,10 @@ def example(meta: Meta, is_scalar: bool, turn: int) -> Any:
     return array[()] if is_scalar else array
 
 
+class RunsBackwards(UnsupportedOp):
+    """The result of a call has strides below zero."""
+
+
 class Trial:
     """One run of numpy on examples."""
 
@@ -239,8 +261,10 @@ class Trial:
         self.written = written
         self.given = []
         for index, (tensor, array) in enumerate(zip(leaves.tensors, leaves.arrays, strict=True)):
-            is_scalar = leaves.kinds[index] == "s"
-            made = example(tensor._meta, is_scalar, turn) if type(array) is TracedArray else array.copy()
+            if type(array) is TracedArray:
+                made = turned(example(tensor._meta, array.is_scalar, turn), leaves.backwards[index])
+            else:
+                made = array.copy()
             if type(made) is np.ndarray:
                 made.flags.writeable = bool(turn) or index in written
             self.given.append(made)
@@ -279,7 +303,9 @@ class Trial:
         kind = type(made)
         dtype = DTYPES.get(made.dtype)
         itemsize = made.dtype.itemsize
-        odd = dtype is None or any(step < 0 or step % itemsize for step in made.strides)
+        odd = dtype is None or any(step % itemsize for step in made.strides)
+        if not odd and descending(made):
+            raise RunsBackwards(name, f"torch has no array with strides {made.strides}", "tensor-numpy")
         if odd or (kind is not np.ndarray and not issubclass(kind, np.generic)):
             raise UnsupportedOp(name, f"torch has no {made.dtype} array with strides {made.strides}", "tensor-numpy")
         stride = tuple(step // itemsize for step in made.strides)
@@ -317,11 +343,19 @@ def record_call(
         given, named = walk(tuple(args), leaves, constant), walk(kwargs, leaves, constant)
     except TypeError:
         raise UnsupportedOp(name, "an argument that numpy would look into", "tensor-numpy") from None
+    if any(leaves.backwards) and not written and (view := _view(recorder, name, args, kwargs, leaves)) is not None:
+        return view
     places = frozenset(i for i, array in enumerate(leaves.arrays) if any(array is one for one in written))
     if len(places) != len({id(one) for one in written}):
         raise UnsupportedOp(name, "a write to an array that is no array of the graph", "tensor-numpy")
     with recorder.paused():
-        result, kinds = _agreed(name, leaves, given, named, places)
+        try:
+            result, kinds = _agreed(name, leaves, given, named, places)
+        except RunsBackwards:
+            view = None if written else _view(recorder, name, args, kwargs, leaves)
+            if view is None:
+                raise
+            return view
         if type(result) is New and kinds is not np.ndarray:
             leaves.kinds += SCALAR
         if recorder.traces:
@@ -344,6 +378,21 @@ def record_call(
     target = Target(array_call, "call_function", array_call, name.partition(":")[2])
     made = apply(recorder, target, plan, read_state(), arguments, {}, leaves.tensors)
     return _wrapped(made, result, kinds, leaves)
+
+
+def _view(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: Leaves) -> Any:
+    """A view of the one array of a call that runs backwards there or behind it, if the result is one."""
+    array = args[0] if args else None
+    if type(array) is not TracedArray or array.is_scalar or len(leaves.tensors) != 1:
+        return None
+    with recorder.paused():
+        base = example(array._tensor._meta, False, 0)
+        view = find_view(base, array._backwards, name, args[1:], kwargs)
+    if view is None:
+        return None
+    ahead = TracedArray(array._tensor, np.ndarray)
+    made = record_call(recorder, view.name, (ahead, *view.args), view.kwargs)
+    return TracedArray(made._tensor, np.ndarray, view.axes)
 
 
 def _itself(value: Any) -> Any:
@@ -402,8 +451,12 @@ def _check_twin(name: str, leaves: Leaves, args: Any, kwargs: Any, written: froz
     except Exception as error:
         raise UnsupportedOp(name, f"torch cannot do it: {error}", "tensor-numpy") from None
     moved = frozenset(i for i, fake in enumerate(fakes) if fake._version != versions[i])
-    if moved != written or not _same(made, result, fakes):
+    if moved != written or not _same(made, result, fakes, type(result) is New):
         raise UnsupportedOp(name, "torch's numpy gives another type or layout, or other memory", "tensor-numpy")
+    if type(result) is New and (made.stride() != result.meta.stride or (result.alias is None and 1 in made.shape)):
+        leaves.kinds += laid_out(
+            result.meta.stride
+        )  # what a kernel gives along single elements may not be what is told
 
 
 def _hidden_error(name: str, leaves: Leaves, args: Any, result: Any) -> str | None:
@@ -430,15 +483,19 @@ DIFFERENT = frozenset({f"numpy:{name}" for name in ("cbrt", "sign", "modf", "hea
 POWERS = frozenset({"operator:pow", "operator:ipow", "numpy:power", "numpy:pow", "numpy:float_power"})
 
 
-def _same(made: Any, result: Any, fakes: list[Any]) -> bool:
+def _same(made: Any, result: Any, fakes: list[Any], alone: bool) -> bool:
+    """Whether torch made what numpy makes; a result that is `alone` and new can be laid out as wanted."""
     if type(result) is Group:
         return len(made) == len(result.items) and all(
-            _same(*row, fakes) for row in zip(made, result.items, strict=True)
+            _same(*row, fakes, False) for row in zip(made, result.items, strict=True)
         )
     if type(result) is not New:
         return True
     meta = result.meta
     alias = [i for i, fake in enumerate(fakes) if made._typed_storage()._cdata == fake._typed_storage()._cdata]
     wanted = [] if result.alias is None else [result.alias]
-    layout = (tuple(made.shape), made.dtype, made.stride() if made.numel() > 1 else meta.stride)
-    return layout == (tuple(meta.size), meta.dtype, meta.stride) and alias == wanted
+    if (tuple(made.shape), made.dtype) != (tuple(meta.size), meta.dtype) or alias != wanted:
+        return False
+    if alone:
+        return not alias or are_same_steps(made, meta.stride)
+    return made.numel() <= 1 or made.stride() == meta.stride
