@@ -223,3 +223,40 @@ def lists_by_name():
 )
 def test_what_the_first_call_has_made_varies_at_once(make):
     assert compilations(make, [(torch.ones(3),)] * 6)[0] == 2
+
+
+class Replay:
+    """The latest of what was seen, as learners keep it."""
+
+    def __init__(self, most):
+        self.seen = collections.deque(maxlen=most)
+
+    def __len__(self):
+        return len(self.seen)
+
+
+def latest():
+    replay = Replay(4)
+
+    def program(x):
+        replay.seen.append(x * 2)
+        return replay.seen[-1] + 1, len(replay)
+
+    return program
+
+
+def pushed_out():
+    replay = Replay(5)
+
+    def program(x):
+        replay.seen.append(x + len(replay))
+        return replay.seen[0] + 1, len(replay.seen), len(replay) > 2 and replay.seen[1] - replay.seen[-2]
+
+    return program
+
+
+@pytest.mark.parametrize(("make", "most"), [(latest, 2), (pushed_out, 4)])
+def test_what_a_bounded_deque_keeps(make, most):
+    """A branch on how many there are has an entry for each way, and so has a full one whose first element is asked for."""
+    assert compilations(make, [(torch.ones(3) * i,) for i in range(8)])[0] == most
+    assert stator.stats()["graph_breaks"] == 0

@@ -94,7 +94,7 @@ class Keyed(Hollow):
             return True
         return DECLINED if self.now else self.is_some(len(self.obj))
 
-    def length(self) -> Any:
+    def length(self, f: Frame) -> Any:
         self.leave(*(key for _, (key, *_) in self.unseen))
         self.plain(None)
         return self.count() + sum((value is not ABSENT) - self.had(key) for key, value in self.now.items())
