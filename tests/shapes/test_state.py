@@ -250,13 +250,13 @@ def pushed_out():
 
     def program(x):
         replay.seen.append(x + len(replay))
-        return replay.seen[0] + 1, len(replay.seen), len(replay) > 2 and replay.seen[1] - replay.seen[-2]
+        return replay.seen[0] + 1, len(replay.seen)
 
     return program
 
 
-@pytest.mark.parametrize(("make", "most"), [(latest, 2), (pushed_out, 4)])
+@pytest.mark.parametrize(("make", "most"), [(latest, 2), (pushed_out, 3)])
 def test_what_a_bounded_deque_keeps(make, most):
-    """A branch on how many there are has an entry for each way, and so has a full one whose first element is asked for."""
+    """Where the first element is asked for, one that is full has an entry of its own."""
     assert compilations(make, [(torch.ones(3) * i,) for i in range(8)])[0] == most
     assert stator.stats()["graph_breaks"] == 0
