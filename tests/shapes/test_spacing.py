@@ -71,4 +71,10 @@ def test_steps_that_do_not_lead_there():
     def program(n, step):
         return torch.arange(0.5, n, step)
 
-    check(program, vary=[(n, 0.5 - n / 8) for n in (2, 3, 4, 5, 6)], expect_recompiles=None, expect_breaks=None, fullgraph=False)
+    check(
+        program,
+        vary=[(n, 0.5 - n / 8) for n in (2, 3, 4, 5, 6)],
+        expect_recompiles=None,
+        expect_breaks=None,
+        fullgraph=False,
+    )

@@ -33,9 +33,9 @@ def varying_numbers(world: World) -> Iterator[tuple[Path, str, int]]:
 def grown_containers(world: World) -> Iterator[tuple[Path, str, int]]:
     """The same about containers that it has read as a whole, and left with another number of elements."""
     for record in {id(record): record for record in world.records.values()}.values():
-        if record.hollow is None and id(type(record.obj)) in HOLLOW and type(record.before) is list:
-            if len(record.inner) != len(record.before):
-                yield record.path, LENGTH, 0
+        imported = record.hollow is None and id(type(record.obj)) in HOLLOW and type(record.before) is list
+        if imported and len(record.inner) != len(record.before):
+            yield record.path, LENGTH, 0
 
 
 def kind_of(world: World, value: Any) -> str | None:
