@@ -295,9 +295,16 @@ def is_answer(host: Any, function: Any, result: Any) -> bool:
 
 
 def is_size(host: Any, number: TracedInt) -> bool:
-    """Whether a number is made of sizes of tensors and lengths of containers alone."""
+    """Whether a number is made of sizes of tensors and lengths of containers alone; how many layers a module has is none
+    of these, as other ones are another program."""
     found = list(pinning.sources(host, number))
-    return bool(found) and all(kind == "size" or pinning.is_length(path) for path, kind, _ in found)
+    return bool(found) and all(
+        kind == "size" or (pinning.is_length(path) and not any(step.key in LAYERS for step in path.chain()))
+        for path, kind, _ in found
+    )
+
+
+LAYERS = ("_modules", "_parameters", "_buffers")
 
 
 def contained(container: Any, number: Any) -> Any:
