@@ -26,6 +26,23 @@ def test_negative_and_zero():
     check(lambda x, n: x + n, vary=[(torch.ones(3), n) for n in (-2, 0, 1, -7)], expect_recompiles=1, expect_graphs=2)
 
 
+def test_distances():
+    """Whether one lies before or behind another does not matter."""
+
+    def program(x, n):
+        return x * abs(n - 4), x[: abs(4 - n) + 1], abs(-n) + abs(n), torch.zeros(abs(n - 20))
+
+    check(program, vary=[(torch.arange(12.0), n) for n in (8, 3, 6, 2, 9, 5)], expect_recompiles=1, expect_graphs=2)
+
+
+def test_a_function_named_like_a_keyword():
+    def program(x, n):
+        return x * n
+
+    program.__code__ = program.__code__.replace(co_name="lambda")
+    check(program, vary=[(torch.ones(3), n) for n in VALUES], expect_recompiles=1, expect_graphs=2)
+
+
 def test_huge_ints_stay_constants():
     calls = [(torch.ones(3), n) for n in (3, 1 << 70, 4, 5, (1 << 63) - 1)]
     check(lambda x, n: (x, n * 2, n % 7), vary=calls, expect_recompiles=None, expect_graphs=None)

@@ -1,5 +1,6 @@
 """Numbers in the state of a program: what it counts on with varies as soon as anything does."""
 
+import collections
 import enum
 
 import pytest
@@ -149,3 +150,113 @@ def test_a_table_that_grows_varies_at_once():
     """One entry that makes it, one that reads it, and the first one."""
     captured, _ = compilations(Table, [(torch.randn(2, n, 3),) for n in (3, 5, 2, 8, 7, 4, 9, 12, 6)])
     assert captured == 3
+
+
+class Meter:
+    def __init__(self):
+        self.count, self.total, self.values = 0, 0.0, []
+
+    def update(self, value):
+        self.count += 1
+        self.total += value
+        self.values.append(value)
+
+
+def counts_by_name():
+    counts = collections.defaultdict(int)
+
+    def program(x):
+        counts["steps"] += 1
+        return x * counts["steps"]
+
+    return program
+
+
+def counts_when_asked():
+    state = Average.__new__(Average)
+
+    def program(x):
+        if not hasattr(state, "count"):
+            state.count = 0
+        state.count += 1
+        return x * state.count
+
+    return program
+
+
+def counts_from_its_class():
+    class Counted:
+        steps = 0
+
+    state = Counted()
+
+    def program(x):
+        state.steps += 1
+        return x * state.steps
+
+    return program
+
+
+def meters_by_name():
+    meters = collections.defaultdict(Meter)
+
+    def program(x):
+        meters["loss"].update(x.sum().item())
+        meters["rate"].update(0.5)
+        return x * meters["rate"].total
+
+    return program
+
+
+def lists_by_name():
+    lists = collections.defaultdict(list)
+
+    def program(x):
+        lists["loss"].append(x.sum())
+        return x * len(lists["loss"])
+
+    return program
+
+
+@pytest.mark.parametrize(
+    "make", [counts_by_name, counts_when_asked, counts_from_its_class, meters_by_name, lists_by_name]
+)
+def test_what_the_first_call_has_made_varies_at_once(make):
+    assert compilations(make, [(torch.ones(3),)] * 6)[0] == 2
+
+
+class Replay:
+    """The latest of what was seen, as learners keep it."""
+
+    def __init__(self, most):
+        self.seen = collections.deque(maxlen=most)
+
+    def __len__(self):
+        return len(self.seen)
+
+
+def latest():
+    replay = Replay(4)
+
+    def program(x):
+        replay.seen.append(x * 2)
+        return replay.seen[-1] + 1, len(replay)
+
+    return program
+
+
+def pushed_out():
+    replay = Replay(5)
+
+    def program(x):
+        replay.seen.append(x + len(replay))
+        return replay.seen[0] + 1, len(replay.seen)
+
+    return program
+
+
+@pytest.mark.parametrize(("make", "most"), [(latest, 2), (pushed_out, 3)])
+def test_what_a_bounded_deque_keeps(make, most):
+    """Where the first element is asked for, one that is full has an entry of its own."""
+    assert compilations(make, [(torch.ones(3) * i,) for i in range(8)])[0] == most
+    assert stator.stats()["graph_breaks"] == 0

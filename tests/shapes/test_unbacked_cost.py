@@ -117,7 +117,23 @@ def cost(program: Callable[..., Any], count: int, patch: pytest.MonkeyPatch) -> 
     return counts
 
 
-@pytest.mark.parametrize("program", [items, masks, experts, ragged, parts, selected])
+def running_sums(x: torch.Tensor) -> Any:
+    total, made = 0, []
+    for i in range(len(x)):
+        total = total + x[i].item()
+        made.append(torch.ones(total).sum())
+    return made
+
+
+def growing(x: torch.Tensor) -> Any:
+    kept, made = x[x > 1], []
+    for i in range(len(x)):
+        kept = torch.cat([kept, x[x > i % 3]])
+        made.append((kept * 2).sum())
+    return made
+
+
+@pytest.mark.parametrize("program", [items, masks, experts, ragged, parts, selected, running_sums, growing])
 def test_cost_is_in_proportion(program: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     cost(program, 16, monkeypatch)  # what is found out once for the process
     few, many = cost(program, 16, monkeypatch), cost(program, 64, monkeypatch)

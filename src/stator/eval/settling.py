@@ -417,7 +417,7 @@ def served_call(f: Frame, function: Any, args: list[Any], *named: Any) -> Any:
 
 
 def serve_len(f: Frame, hollow: Hollow, args: list[Any]) -> Any:
-    return hollow.length() if len(args) == 1 else DECLINED
+    return hollow.length(f) if len(args) == 1 else DECLINED
 
 
 def serve_bool(f: Frame, hollow: Hollow, args: list[Any]) -> Any:

@@ -87,6 +87,14 @@ def is_plain(value: Any, depth: int = MAX_DEPTH) -> bool:
     return (kind is tuple or kind is frozenset) and depth > 0 and all(is_plain(part, depth - 1) for part in value)
 
 
+def is_value(value: Any, depth: int = MAX_DEPTH) -> bool:
+    """The same with types and layouts of tensors, of which there is one object each, and with sizes."""
+    kind = type(value)
+    if kind in PLAIN or kind in _ONE_OF_EACH:
+        return True
+    return kind in _IN_PARTS and depth > 0 and all(is_value(part, depth - 1) for part in value)
+
+
 def is_comparable(value: Any, depth: int = MAX_DEPTH) -> bool:
     """True if comparing the value with another such one runs no user code: plain, or equal to itself alone."""
     kind = type(value)
@@ -95,6 +103,7 @@ def is_comparable(value: Any, depth: int = MAX_DEPTH) -> bool:
     return kind in _IN_PARTS and depth > 0 and all(is_comparable(part, depth - 1) for part in value)
 
 
+_ONE_OF_EACH = frozenset((torch.dtype, torch.layout, torch.memory_format))
 _IN_PARTS = frozenset((tuple, frozenset, torch.Size))
 _COMPARISONS = frozenset(("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import keyword
 import os
 import sys
 import time
@@ -410,7 +411,7 @@ class Capture:
         short_lived = emitter.give_up(is_short_lived)
         loads = [*assembly.loads, *map(paths.const, short_lived.values())]
         params = [*(f"l{i}" for i in range(len(assembly.loads))), *short_lived]
-        name = self.name if self.name.isidentifier() else "entry"
+        name = self.name if self.name.isidentifier() and not keyword.iskeyword(self.name) else "entry"
         function = emitter.function(name, params, returned)
         if host.symbols is not None:
             host.symbols.check_strict()

@@ -19,6 +19,7 @@ from stator.runtime.learned import Lesson
 from stator.runtime.unrolling import Loops
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
+from stator.shapes.texts import TracedText
 from stator.tensors.rules.layout import surely
 from stator.tensors.traced import TracedTensor
 from stator.world.generators import SUSPENDED, values_of
@@ -166,15 +167,15 @@ def _rebased(path: Path, places: Places) -> Iterator[Path]:
     """The ways to the same place from what is carried over a break."""
     steps: list[Path] = []
     at: Path | None = path
-    while at is not None and at not in places:
+    while at is not None:
+        for found in places.get(at, ()):
+            for step in reversed(steps):
+                found = found.child(step.accessor, step.key)
+            yield found
         steps.append(at)
         at = at.parent
-    if at is None and steps[-1].accessor is paths.CONST:
+    if steps[-1].accessor is paths.CONST and steps[-1] not in places:
         yield path
-    for found in places[at] if at is not None else ():
-        for step in reversed(steps):
-            found = found.child(step.accessor, step.key)
-        yield found
 
 
 def _lessons(value: Any, path: Path) -> Iterator[Lesson]:
@@ -190,6 +191,8 @@ def _lessons(value: Any, path: Path) -> Iterator[Lesson]:
         yield path, "int", 0
     elif kind is TracedFloat:
         yield path, "float", 0
+    elif kind is TracedText:
+        yield path, "str", 0
     elif kind is tuple or kind is list:
         for i, item in enumerate(value):
             if type(item) in SYMBOLIC:

@@ -27,6 +27,7 @@ from stator.shapes.profile import Name, current, name_of
 from stator.world.class_contents import ClassContents
 from stator.world.generators import HEAD
 from stator.world.hollow_sequences import summaries
+from stator.world.rewritten import LENGTH
 
 Lesson = tuple[Path, str, int]  # where, kind, detail
 SIZES = frozenset({KEYS, LEN})  # of containers
@@ -76,6 +77,9 @@ class Learned:
             self.guesses.correct(reason.constants)
         elif reason.varies:
             self.lessons |= reason.varies
+            for path, kind, _ in reason.varies:
+                if kind == LENGTH:
+                    self.lighten(path)
         elif reason.path is not None:
             self.whole.add(reason.path)
 

@@ -25,7 +25,7 @@ from stator.tensors.evaluate import evaluated
 from stator.tensors.recorder import Recorder
 from stator.tensors.signals import DataDependent
 from stator.tensors.traced import TracedTensor
-from stator.world.rewritten import varying_numbers
+from stator.world.rewritten import grown_containers, varying_numbers
 
 
 class NumberHost(Host):
@@ -83,7 +83,7 @@ class NumberHost(Host):
         """Starts again if the program counts with numbers that are constants, once something varies."""
         self.check_guesses()
         pinning.check(self)
-        lessons = itertools.chain(varying_numbers(self), replaced_sizes(self))
+        lessons = itertools.chain(varying_numbers(self), replaced_sizes(self), grown_containers(self))
         found = frozenset(filter(self.policy.could_vary, lessons))
         if found:
             raise Again(None, varies=found)

@@ -287,7 +287,7 @@ def is_answer(host: Any, function: Any, result: Any) -> bool:
     if type(result) is not TracedInt or function not in (int, len):
         return False
     if function is len:
-        if not from_data(result) and not is_size(host, result):  # of a container: a constant, as of those that C counts
+        if not from_data(result) and not is_size(host, result):  # a number of the program: a constant, as C has one
             return False
         condition = result >= 0
         return told(host, condition, True) if type(condition) is TracedBool else bool(condition)
@@ -295,8 +295,16 @@ def is_answer(host: Any, function: Any, result: Any) -> bool:
 
 
 def is_size(host: Any, number: TracedInt) -> bool:
-    """Whether a number is made of sizes of tensors alone."""
-    return {kind for _, kind, _ in pinning.sources(host, number)} == {"size"}
+    """Whether a number is made of sizes of tensors and lengths of containers alone; how many layers a module has is none
+    of these, as other ones are another program."""
+    found = list(pinning.sources(host, number))
+    return bool(found) and all(
+        kind == "size" or (pinning.is_length(path) and not any(step.key in LAYERS for step in path.chain()))
+        for path, kind, _ in found
+    )
+
+
+LAYERS = ("_modules", "_parameters", "_buffers")
 
 
 def contained(container: Any, number: Any) -> Any:

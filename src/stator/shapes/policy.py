@@ -118,7 +118,7 @@ class Policy:
     def could_vary(self, lesson: Lesson) -> bool:
         """Whether a number should be a symbol that was none so far, and is bound to change."""
         guesses = self.guesses
-        if self.dynamic is False or guesses is None or not guesses.active or lesson in guesses.wrong:
+        if self.dynamic is False or guesses is None or not guesses.repeated or lesson in guesses.wrong:
             return False
         return lesson not in self.learned and is_plain(lesson[0])
 

@@ -133,9 +133,13 @@ class Questions(Arithmetic):
 
 
 def _is_special(difference: Polynomial) -> bool:
-    """Whether a difference is zero only where a product of unknowns is 0 or 1."""
+    """Whether a difference is zero only where a product of unknowns is 0 or 1, or a sum of them, or one is negative."""
     factors = [c for monomial, c in difference.terms.items() if monomial]
-    return len(factors) == 1 and difference.terms.get((), 0) in (0, -factors[0])
+    least, constant = min(factors, key=abs, default=0), difference.terms.get((), 0)
+    if least < 0:
+        least, constant = -least, -constant
+    alike = len({c > 0 for c in factors}) == 1
+    return alike and (constant >= 0 or constant in (-1, -least))
 
 
 _TURNED: dict[Any, Any] = {operator.lt: operator.le, operator.le: operator.lt}  # x < 0 unless -x <= 0

@@ -69,7 +69,9 @@ class TracedInt(torch.SymInt):
     def __abs__(self) -> Any:
         if self.symbols.is_unbacked(self):
             return self.symbols.compute(torch.sym_max, self, -self)
-        return self if self >= 0 else -self
+        if (known := self.symbols.settled(operator.ge, self, 0)) is not None:
+            return self if known else -self
+        return self.symbols.compute(torch.sym_max, self, -self)
 
     def __invert__(self) -> Any:
         return -self - 1

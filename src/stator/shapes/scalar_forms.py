@@ -10,6 +10,7 @@ import torch
 
 from stator.shapes import number_ops as number_ops  # adds its rows
 from stator.shapes import random_ops as random_ops  # so does this
+from stator.shapes import spacing as spacing  # and this
 from stator.shapes.floats import TracedFloat
 from stator.shapes.fused_ops import FUSED
 from stator.shapes.late import read_late

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from stator.shapes import spacing
 from stator.shapes.floats import TracedFloat, whole
 from stator.shapes.scalar import TracedInt
 from stator.tensors.rules.layout import is_row_major
@@ -19,7 +20,7 @@ from stator.tensors.traced import TracedTensor, current
 
 def respelled(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The result of such a call with a symbolic int; None if it is to be made as it is."""
-    if not args or type(args[0]) is not TracedTensor:
+    if func is not torch.arange and (not args or type(args[0]) is not TracedTensor):
         return None
     try:
         return CALLS[func](*args, **kwargs)
@@ -112,6 +113,12 @@ def _vander(x: Any, N: Any = None, increasing: bool = False) -> Any:  # torch ca
     return made if increasing else made.flip(1)
 
 
+def _arange(*bounds: Any, **options: Any) -> Any:
+    """`arange` with floats, of which torch makes constants."""
+    given = spacing.told(*bounds, **options)
+    return None if given is None or current.recorder is None else current.recorder.call(spacing.evenly_spaced, given)
+
+
 # ---- images of other sizes ----------------------------------------------------------------------------------------
 
 
@@ -180,4 +187,5 @@ CALLS: dict[Any, Callable[..., Any]] = {
     torch.kron: _kron,
     torch.Tensor.kron: _kron,
     torch.vander: _vander,
+    torch.arange: _arange,
 }

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from stator.shapes.spacing import evenly_spaced
+
 
 def _recurrent(func: Any, gates: int) -> Callable[..., Any]:
     """A recurrent layer: torch unrolls it in time, though only its sizes matter."""
@@ -200,6 +202,7 @@ FORMS: dict[Any, Callable[..., Any]] = {
     torch.lstm: _lstm,
     torch._pad_packed_sequence: _pad_packed,
     torch._C._nn.pad_sequence: _pad_sequence,
+    evenly_spaced: lambda start, end, step, count, dtype, device: torch.empty(count, dtype=dtype, device=device),
     torch.linspace: _spaced(torch.linspace),
     torch.logspace: _spaced(torch.logspace),
     F.one_hot: _one_hot,

@@ -70,7 +70,7 @@ class Hollow:
     def truth(self) -> Any:
         return DECLINED
 
-    def length(self) -> Any:
+    def length(self, f: Frame) -> Any:
         return DECLINED
 
     def fold(self, f: Frame, function: Any) -> Any:

@@ -8,11 +8,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from torch import Size
+
 from stator import _frames
 from stator.errors import Again
 from stator.frame import Frame, native
 from stator.guards.check import HAS_ELEMENT, KEYS, NO_ELEMENT, NO_KEY, PRESENT
-from stator.guards.constant import is_plain
+from stator.guards.constant import is_value
 from stator.world.containers import fill_mapping, fill_set
 from stator.world.hollow import ABSENT, DECLINED, ROWS, Hollow, Operation, wanted
 from stator.world.keys import IDENTITY_HASHES
@@ -92,7 +94,7 @@ class Keyed(Hollow):
             return True
         return DECLINED if self.now else self.is_some(len(self.obj))
 
-    def length(self) -> Any:
+    def length(self, f: Frame) -> Any:
         self.leave(*(key for _, (key, *_) in self.unseen))
         self.plain(None)
         return self.count() + sum((value is not ABSENT) - self.had(key) for key, value in self.now.items())
@@ -284,27 +286,40 @@ class HollowSet(Keyed):
         self.apply(set)
 
 
+COMPOSED = frozenset({tuple, Size})  # keys with parts that may vary
 PLAIN_KINDS = {id(kind) for kind in (str, int, float, bool, bytes, complex, type(None))}
 
 
 def is_varying(world: World, key: Any) -> bool:
-    """Whether a key is a stand-in for a number or text."""
+    """Whether a key is a stand-in for a number or text, or has some in it."""
+    if type(key) in COMPOSED:
+        return any(is_varying(world, part) for part in key)
     return type(key) in world.varying_types or type(key) in world.texts
 
 
 def is_same(a: Any, b: Any) -> bool:
     """Whether two keys that vary are equal in any case."""
-    return a is b or (type(a) is type(b) and hasattr(a, "number") and a.number == b.number)
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if type(a) in COMPOSED:
+        return len(a) == len(b) and all(map(is_same, a, b))
+    if hasattr(a, "pieces"):
+        return is_same(a.pieces, b.pieces)
+    return bool(a.number == b.number) if hasattr(a, "number") else is_value(a) and bool(a == b)
 
 
 def constant_of(world: World, key: Any) -> Any:
     """The key itself, a constant if it varied."""
-    return key.decay() if is_varying(world, key) else key
+    if not is_varying(world, key):
+        return key
+    return type(key)([constant_of(world, part) for part in key]) if type(key) in COMPOSED else key.decay()
 
 
 def is_simple(key: Any) -> bool:
     """Whether a guard can look the key up: a plain constant, equal to itself."""
-    return is_plain(key) and key == key  # nan is not
+    return is_value(key) and bool(key == key)  # nan is not
 
 
 def simply_keyed(keys: Iterable[Any]) -> bool:
@@ -313,8 +328,8 @@ def simply_keyed(keys: Iterable[Any]) -> bool:
     for number, kind in kinds.items():
         if number in PLAIN_KINDS:
             continue
-        if kind is tuple or kind is frozenset:
-            if not all(is_plain(key) for key in keys if type(key) is kind):
+        if kind in COMPOSED or kind is frozenset:
+            if not all(is_value(key) for key in keys if type(key) is kind):
                 return False
         elif (
             _frames.type_lookup(kind, "__hash__") not in IDENTITY_HASHES

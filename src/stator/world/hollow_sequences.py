@@ -100,7 +100,7 @@ class HollowList(Hollow):
             return True
         return DECLINED if self.popped else self.is_some(list.__len__(self.obj))
 
-    def length(self) -> Any:
+    def length(self, f: Frame) -> Any:
         return self.count() + (len(self.added) - self.popped)
 
     def _append(self, f: Frame, value: Any) -> None:
@@ -145,24 +145,32 @@ class HollowDeque(Hollow):
         self.left = False
 
     def item(self, f: Frame, key: Any) -> Any:
-        size, added = len(self.obj), 0 if self.left else len(self.done)
-        if type(key) is not int or (self.done and (self.left or self.obj.maxlen is not None)):
+        size, added, most = len(self.obj), 0 if self.left else len(self.done), self.obj.maxlen
+        if type(key) is not int or (self.done and self.left):
             return DECLINED
         if key < 0:
+            if most is not None and -key > most:
+                return DECLINED
             if -key <= added:
                 return self.done[key][1][0]
             key += added
+        elif self.done and most is not None:
+            key += self.pushed_out(added, most)
         if not -size <= key < size:
             return DECLINED
         return self.world.light(deque.__getitem__(self.obj, key), self.path.seq(key))
 
+    def pushed_out(self, added: int, most: int) -> int:
+        """How many of the outside elements had to go for those that were added."""
+        before = self.count()
+        return 0 if before + added <= most else int(before + added - most)
+
     def truth(self) -> Any:
         return DECLINED if self.done else self.is_some(len(self.obj))
 
-    def length(self) -> Any:
-        if self.done and self.obj.maxlen is not None:
-            return DECLINED
-        return self.count() + len(self.done)
+    def length(self, f: Frame) -> Any:
+        number, most = self.count() + len(self.done), self.obj.maxlen
+        return self.world.call(f, min, [number, most], None) if self.done and most is not None else number
 
     def _append(self, f: Frame, value: Any) -> None:
         self.done.append(("append", (value,)))

@@ -1,4 +1,4 @@
-"""Numbers that the program replaces by others: counters, averages, rates. They go on from call to call."""
+"""What the program makes another one for the next call: counters, averages, rates, lists of results."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stator._frames import UNBOUND
 from stator.world.generators import SUSPENDED, numbers_of
+from stator.world.hollow import ROWS as HOLLOW
 from stator.world.hollow_keyed import Keyed
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 Change = tuple["Path", Any, Any]  # where, before, now
 KINDS: dict[type, str] = {int: "int", float: "float"}
+LENGTH = "length"  # kind of a lesson: elements of a container come and go
 
 
 def varying_numbers(world: World) -> Iterator[tuple[Path, str, int]]:
@@ -26,6 +28,14 @@ def varying_numbers(world: World) -> Iterator[tuple[Path, str, int]]:
         kind = KINDS.get(type(before))
         if kind is not None and (type(now) is not type(before) or now != before) and kind == kind_of(world, now):
             yield path, kind, 0
+
+
+def grown_containers(world: World) -> Iterator[tuple[Path, str, int]]:
+    """The same about containers that it has read as a whole, and left with another number of elements."""
+    for record in {id(record): record for record in world.records.values()}.values():
+        imported = record.hollow is None and id(type(record.obj)) in HOLLOW and type(record.before) is list
+        if imported and len(record.inner) != len(record.before):
+            yield record.path, LENGTH, 0
 
 
 def kind_of(world: World, value: Any) -> str | None:

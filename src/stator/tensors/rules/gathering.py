@@ -175,7 +175,10 @@ def _arange(*bounds: Any, dtype: Any = None, device: Any = None) -> Fresh:
     start, end, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     need(type(step) is int and step != 0)
     count = -((start - end) // step) if step != 1 else end - start
-    need(count > 0)
+    if step == 1 and is_from_data(count):
+        count.symbols.suppose(operator.ge, count, 0)
+    else:
+        need(count > 0)
     dtype = _known(dtype, device, torch.int64)
     need(dtype is not torch.bool)
     return Fresh((count,), dtype)
