@@ -73,6 +73,7 @@ static PyMethodDef functions[] = {
     {"set_layout", set_layout, METH_O, "set_layout(set) -> which places of its table are taken"},
     {"set_like", (PyCFunction)(void (*)(void))set_like, METH_FASTCALL, "set_like(target, source[, items]): target holds what source holds, or these, at the same places"},
     {"keys_from", keys_from, METH_VARARGS, "keys_from(dict, place) -> the keys at this place of its table and behind it"},
+    {"dict_version", dict_version, METH_O, "dict_version(dict) -> a number that is another one once the dict has changed"},
     {"method_code", method_code, METH_O, "method_code(method) -> the address of the C function behind it"},
     {"put_hashed", (PyCFunction)(void (*)(void))put_hashed, METH_FASTCALL, "put_hashed(target, hashes, keys[, values]): adds the keys under these hashes; None: the key is asked"},
     {"stored_hashes", stored_hashes, METH_O, "stored_hashes(container) -> list of (key, hash that a dict or set remembers)"},
