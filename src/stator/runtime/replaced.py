@@ -34,22 +34,8 @@ from stator._entry import dict_version, type_version
 from stator.errors import StatorError, unsupported
 
 OWNERS = (
-    *(
-        builtins,
-        collections,
-        contextlib,
-        copy,
-        dis,
-        functools,
-        gc,
-        inspect,
-        itertools,
-        linecache,
-        logging,
-        math,
-        operator,
-    ),
-    *(os, posixpath, sys, threading, time, traceback, types, warnings, weakref, logging.Logger),
+    *(builtins, collections, contextlib, copy, dis, functools, gc, inspect, itertools, linecache, logging, math, os),
+    *(operator, posixpath, sys, threading, time, traceback, types, warnings, weakref, logging.Logger),
 )
 # What programs alone call, or what is there to be replaced.
 PROGRAMS = frozenset({"_", "breakpoint", "exit", "help", "input", "print", "quit", "formatwarning", "showwarning"})
@@ -60,19 +46,17 @@ class Functions:
     """The functions of the interpreter at one time."""
 
     def __init__(self) -> None:
-        self.known = [(owner, vars(owner), functions(owner)) for owner in OWNERS]
+        self.known = [(at, owner, vars(owner), functions(owner)) for at, owner in enumerate(OWNERS)]
         self.versions = [*map(version, OWNERS)]
 
     def replaced(self) -> str | None:
         """One that is another now; nothing here calls what it may be."""
-        at = 0
-        for owner, namespace, values in self.known:
+        for at, owner, namespace, values in self.known:
             if (now := version(owner)) != self.versions[at]:
                 for name, value in values:
                     if name not in namespace or namespace[name] is not value:
                         return f"{owner.__name__}.{name}"
                 self.versions[at] = now
-            at += 1
         return None
 
 
