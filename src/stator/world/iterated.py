@@ -1,0 +1,51 @@
+"""Dicts that a loop with a break goes over: where keys lie in their tables decides which ones come next.
+
+A replay of what has changed leaves the right keys in the right order, but perhaps at other places. So keys come and go
+in CPython there: each such instruction is a break.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import BuiltinFunctionType
+from typing import TYPE_CHECKING, Any
+
+from stator import _entry
+from stator.world.keys import is_c_hashed
+
+if TYPE_CHECKING:
+    from stator.world.world import World
+
+VIEWS = ({}.keys(), {}.values(), {}.items())
+ITERATORS = {enumerate, zip, map, filter, *(type(way(view)) for view in VIEWS for way in (iter, reversed))}
+MOVING = frozenset({"clear", "pop", "popitem", "setdefault", "update", "__ior__", "__delitem__", "__setitem__"})
+
+
+def gone_over(carried: Iterable[Any]) -> frozenset[int]:
+    """Addresses of the dicts that iterators among these values go over."""
+    below = [one for value in carried if type(value) in ITERATORS for one in _entry.beneath(value)]
+    return frozenset(id(one) for one in below if isinstance(one, dict))
+
+
+def real(world: World, container: Any) -> Any:
+    """Such a dict itself, if this stands for one."""
+    record = world.records.get(id(container))
+    return record.obj if record is not None and id(record.obj) in world.gone_over else None
+
+
+def before_key(world: World, container: Any, key: Any, deletes: bool) -> None:
+    """A break before a key comes or goes; another value for a key is no matter."""
+    outside = real(world, container)
+    if outside is not None and (deletes or not (is_c_hashed(key) and dict.__contains__(outside, key))):
+        refuse(world)
+
+
+def before_call(world: World, function: Any) -> None:
+    """The same of methods that move keys."""
+    if type(function) is BuiltinFunctionType and function.__name__ in MOVING:
+        if real(world, function.__self__) is not None:
+            refuse(world)
+
+
+def refuse(world: World) -> None:
+    raise world.refuse("outside-write", "a dict that a loop goes over gets or loses a key", target="a dict in a loop")
