@@ -24,6 +24,20 @@ def looks_at_variables(code: CodeType) -> bool:
     return not LOOKING.isdisjoint(code.co_names)
 
 
+def looks_at_callers(code: CodeType) -> bool:
+    """Whether code looks at variables of a frame that it has got."""
+    return "f_locals" in all_names(code) or "f_locals" in code.co_consts
+
+
+def all_names(code: CodeType) -> set[str]:
+    """The names of globals and attributes that code uses, with those of functions within it."""
+    names = {*code.co_names, *code.co_freevars}
+    for const in code.co_consts:
+        if type(const) is CodeType:
+            names |= all_names(const)
+    return names
+
+
 def needed_slots(info: CodeInfo, unit: int) -> int:
     """The variables that an instruction or what may come after it reads, as bits."""
     if info.needed is None:

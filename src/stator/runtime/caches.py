@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import torch
 
 from stator import _entry, _frames
+from stator.code.needed import all_names
 from stator.emit import effects
 from stator.emit.emitter import Emitter
 from stator.errors import Again
@@ -160,11 +161,9 @@ def names_read(function: Any) -> set[Any]:
         if type(function) is not FunctionType or (code := function.__code__) in seen:
             continue
         seen.add(code)
-        within = [code]
-        for inner in within:  # functions that it makes and comprehensions
-            within += [const for const in inner.co_consts if type(const) is CodeType]
-            names.update(inner.co_names, inner.co_freevars)
-            pending += [function.__globals__[name] for name in inner.co_names if name in function.__globals__]
+        own = all_names(code)
+        names |= own
+        pending += [function.__globals__[name] for name in own if name in function.__globals__]
     return names
 
 
