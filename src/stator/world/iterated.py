@@ -6,11 +6,11 @@ in CPython there: each such instruction is a break.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
-from stator import _entry
 from stator.world.keys import is_c_hashed
 
 if TYPE_CHECKING:
@@ -23,8 +23,15 @@ MOVING = frozenset({"clear", "pop", "popitem", "setdefault", "update", "__ior__"
 
 def gone_over(carried: Iterable[Any]) -> frozenset[int]:
     """Addresses of the dicts that iterators among these values go over."""
-    below = [one for value in carried if type(value) in ITERATORS for one in _entry.beneath(value)]
-    return frozenset(id(one) for one in below if isinstance(one, dict))
+    pending = [value for value in carried if type(value) in ITERATORS]
+    found = set()
+    for value in pending:  # which grows meanwhile
+        for below in gc.get_referents(value):
+            if type(below) in ITERATORS or type(below) is tuple:  # `zip` has its iterators in a tuple
+                pending.append(below)
+            elif issubclass(type(below), dict):
+                found.add(id(below))
+    return frozenset(found)
 
 
 def real(world: World, container: Any) -> Any:
