@@ -5,12 +5,7 @@ from __future__ import annotations
 from types import CodeType
 
 from stator.code.decode import CodeInfo
-
-READING = frozenset({"LOAD_FAST", "DELETE_FAST"})  # deleting a variable that is not there raises
-NOT_FOLLOWED = frozenset(
-    {"RETURN_VALUE", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"}
-)
-JUMPING = frozenset({"FOR_ITER", "SEND"})  # besides those that are called so
+from stator.code.flow311 import NOT_FOLLOWED, READING, STORING, jumps
 
 # Names by which code looks at the variables of a frame, its own or that of a caller.
 LOOKING = frozenset(
@@ -68,8 +63,8 @@ def _needed(info: CodeInfo) -> list[int]:
 def _before(info: CodeInfo, unit: int, found: list[int]) -> int:
     name, (_, arg, following) = info.names[unit], info.ops[unit]
     after = 0 if name in NOT_FOLLOWED else found[following]
-    if "JUMP" in name or name in JUMPING:
+    if jumps(name):
         after |= found[arg]
-    if name == "STORE_FAST":
+    if name == STORING:
         return after & ~(1 << arg)
     return after | 1 << arg if name in READING else after
