@@ -22,7 +22,6 @@ from stator.runtime.continuation import IsSpared
 from stator.runtime.libraries import is_foreign
 from stator.tensors.traced import TracedTensor
 
-
 MOST_FUNCTIONS = 64  # that are looked at, the nearest first
 
 

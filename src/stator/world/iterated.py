@@ -49,9 +49,9 @@ def before_key(world: World, container: Any, key: Any, deletes: bool) -> None:
 
 def before_call(world: World, function: Any) -> None:
     """The same of methods that move keys."""
-    if type(function) is BuiltinFunctionType and function.__name__ in MOVING:
-        if real(world, function.__self__) is not None:
-            refuse(world)
+    moves = type(function) is BuiltinFunctionType and function.__name__ in MOVING
+    if moves and real(world, function.__self__) is not None:
+        refuse(world)
 
 
 def refuse(world: World) -> None:
