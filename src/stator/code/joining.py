@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from stator.code.decode import CodeInfo
-from stator.code.flow311 import BRANCHES, CALLS, MOVES, READING, RETURN, STORING
-from stator.code.flow311 import PLAIN_JUMPS as JUMPS
+from stator.code.flow311 import BRANCHES, CALLS, MOVES, PLAIN_JUMPS, READING, RETURN, STORING
 
 _MOST = 48  # instructions of a side
 
@@ -28,9 +27,9 @@ def left_behind(info: CodeInfo, unit: int, join: int) -> set[int]:
             continue
         inside.add(place)
         name = info.names[place]
-        if name in JUMPS or name in BRANCHES:
+        if name in PLAIN_JUMPS or name in BRANCHES:
             pending.append(int(info.ops[place][1]))
-        if name not in JUMPS and name != RETURN:
+        if name not in PLAIN_JUMPS and name != RETURN:
             pending.append(info.ops[place][2])
     stored = {info.ops[place][1] for place in inside if info.names[place] == STORING}
     read = {info.ops[place][1] for place, name in enumerate(info.names) if name in READING and place not in inside}
@@ -53,7 +52,7 @@ def _trail(info: CodeInfo, unit: int, branch: int, calls: bool) -> list[int]:
         found.append(unit)
         name = info.names[unit]
         _, arg, following = info.ops[unit]
-        if name in JUMPS:
+        if name in PLAIN_JUMPS:
             unit = arg
         elif name in MOVES or (calls and name in CALLS):
             unit = following

@@ -33,7 +33,7 @@ from typing import Any
 from stator._entry import dict_version, type_version
 from stator.errors import StatorError, unsupported
 
-OWNERS = (
+OWNERS: tuple[Any, ...] = (
     *(builtins, collections, contextlib, copy, dis, functools, gc, inspect, itertools, linecache, logging, math, os),
     *(operator, posixpath, sys, threading, time, traceback, types, warnings, weakref, logging.Logger),
 )

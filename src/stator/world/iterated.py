@@ -16,7 +16,7 @@ from stator.world.keys import is_c_hashed
 if TYPE_CHECKING:
     from stator.world.world import World
 
-VIEWS = ({}.keys(), {}.values(), {}.items())
+VIEWS: tuple[Any, ...] = ({}.keys(), {}.values(), {}.items())
 ITERATORS = {enumerate, zip, map, filter, *(type(way(view)) for view in VIEWS for way in (iter, reversed))}
 MOVING = frozenset({"clear", "pop", "popitem", "setdefault", "update", "__ior__", "__delitem__", "__setitem__"})
 
