@@ -18,3 +18,14 @@ keys_from(PyObject *Py_UNUSED(module), PyObject *args)
     }
     return keys;
 }
+
+/* dict_version(dict) -> a number that no other dict and no other state of it has. */
+PyObject *
+dict_version(PyObject *Py_UNUSED(module), PyObject *dict)
+{
+    if (!PyDict_Check(dict)) {
+        PyErr_SetString(PyExc_TypeError, "a dict is needed");
+        return NULL;
+    }
+    return PyLong_FromUnsignedLongLong(dict_tag(dict));
+}

@@ -193,6 +193,7 @@ PyObject *set_like(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 /* dicts.c: tables of dicts. */
 PyObject *keys_from(PyObject *module, PyObject *args);
+PyObject *dict_version(PyObject *module, PyObject *dict);
 
 /* methods.c: methods that C has bound. */
 PyObject *method_code(PyObject *module, PyObject *method);

@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 
-/* The tag of a class's attributes, given to it now if it has none; 0 if that is impossible. */
+/* The tag of a class's attributes and names, given to it now if it has none; 0 if that is impossible. */
 static PyObject *
 type_version(PyObject *Py_UNUSED(module), PyObject *cls)
 {
@@ -20,7 +20,7 @@ type_version(PyObject *Py_UNUSED(module), PyObject *cls)
         _PyType_Lookup(type, name);
         Py_DECREF(name);
     }
-    return PyLong_FromUnsignedLong(type_tag(type));
+    return PyLong_FromSsize_t(type_state(type));
 }
 
 static PyObject *
@@ -62,7 +62,7 @@ verify_ordered(void)
 }
 
 static PyMethodDef functions[] = {
-    {"type_version", type_version, METH_O, "type_version(cls) -> version tag of its attributes, 0 if there is none"},
+    {"type_version", type_version, METH_O, "type_version(cls) -> version of its attributes and names, 0 if there is none"},
     {"same_constant", same_constant, METH_VARARGS, "same_constant(object, key) -> what the EQ check answers"},
     {"mortal", mortal_ask, METH_O, "mortal(object) -> whether guards that compare with it hold it weakly"},
     {"upcoming", (PyCFunction)(void (*)(void))upcoming, METH_FASTCALL, "upcoming(start, iterator) -> some of the elements after the next `start`"},
@@ -73,6 +73,7 @@ static PyMethodDef functions[] = {
     {"set_layout", set_layout, METH_O, "set_layout(set) -> which places of its table are taken"},
     {"set_like", (PyCFunction)(void (*)(void))set_like, METH_FASTCALL, "set_like(target, source[, items]): target holds what source holds, or these, at the same places"},
     {"keys_from", keys_from, METH_VARARGS, "keys_from(dict, place) -> the keys at this place of its table and behind it"},
+    {"dict_version", dict_version, METH_O, "dict_version(dict) -> a number that is another one once the dict has changed"},
     {"method_code", method_code, METH_O, "method_code(method) -> the address of the C function behind it"},
     {"put_hashed", (PyCFunction)(void (*)(void))put_hashed, METH_FASTCALL, "put_hashed(target, hashes, keys[, values]): adds the keys under these hashes; None: the key is asked"},
     {"stored_hashes", stored_hashes, METH_O, "stored_hashes(container) -> list of (key, hash that a dict or set remembers)"},

@@ -131,7 +131,7 @@ static inline bool
 check_TYPE_VERSION(const Run *run, const Instr *in)
 {
     PyObject *object = run->values[in->src];
-    return PyType_Check(object) && in->number != 0 && (Py_ssize_t)type_tag((PyTypeObject *)object) == in->number;
+    return PyType_Check(object) && in->number != 0 && type_state((PyTypeObject *)object) == in->number;
 }
 
 static inline bool

@@ -244,4 +244,24 @@ type_tag(PyTypeObject *type)
     return type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG ? type->tp_version_tag : 0;
 }
 
+static inline uint64_t
+text_hash(PyObject *text)
+{
+    Py_hash_t known = ((PyASCIIObject *)text)->hash;
+    return (uint64_t)(known != -1 ? known : PyUnicode_Type.tp_hash(text));
+}
+
+/* The same together with what a class is called, of which its version does not tell. */
+static inline Py_ssize_t
+type_state(PyTypeObject *type)
+{
+    Py_ssize_t version = type_tag(type);
+    if (version != 0 && type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+        const PyHeapTypeObject *made = (PyHeapTypeObject *)type;
+        uint64_t names = text_hash(made->ht_name) * 31 + text_hash(made->ht_qualname);
+        version |= (Py_ssize_t)((names ^ names >> 32) & 0x7fffffff) << 32;
+    }
+    return version;
+}
+
 #endif

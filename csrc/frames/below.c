@@ -20,13 +20,11 @@ static PyObject *below(PyObject *module, PyObject *const *args, Py_ssize_t nargs
     }
     PyObject *before = stator_thread.below;
     stator_thread.below = PyDict_Check(args[0]) ? args[0] : NULL;
-    if (stator_thread.below) {
-        stator_hook_install();
-    }
+    int tracing = stator_thread.below ? stator_hook_install() : 0;
     PyObject *result = nargs == 3 ? PyObject_CallOneArg(args[1], args[2])
                                   : PyObject_Call(args[1], args[2], args[3] == Py_None ? NULL : args[3]);
     if (stator_thread.below) {
-        stator_hook_remove();
+        stator_hook_remove(tracing);
     }
     stator_thread.below = before;
     return result;
@@ -35,10 +33,12 @@ static PyObject *below(PyObject *module, PyObject *const *args, Py_ssize_t nargs
 /* Runs a frame and all below it in CPython, which calls Python functions faster without the hook. */
 static PyObject *run_plainly(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag) {
     PyObject *before = stator_thread.below;
+    int tracing = stator_thread.tracing;
     stator_thread.below = NULL;
-    stator_hook_remove();
+    stator_hook_remove(tracing);
     PyObject *result = _PyEval_EvalFrameDefault(ts, raw, throwflag);
     stator_hook_install();
+    stator_thread.tracing = tracing;
     stator_thread.below = before;
     return result;
 }

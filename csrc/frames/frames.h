@@ -47,6 +47,7 @@ typedef struct Span {
     _PyInterpreterFrame *current;
     int recursion;
     int armed;
+    int tracing;
 } Span;
 
 void stator_span_enter(PyThreadState *ts, Span *span);
@@ -56,8 +57,8 @@ PyObject *stator_span_result(PyObject *result);
 /* What the hook does with frames of a code object. */
 typedef enum { CODE_UNKNOWN, CODE_TAKEN, CODE_SKIPPED, CODE_TRANSPARENT } CodeMark;
 
-void stator_hook_install(void);
-void stator_hook_remove(void);
+int stator_hook_install(void);
+void stator_hook_remove(int before);
 PyObject *stator_gave_up(void);
 int stator_generic_read(PyTypeObject *type);
 int stator_generic_write(PyTypeObject *type);

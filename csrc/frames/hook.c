@@ -138,7 +138,7 @@ static PyObject *interpret(PyThreadState *ts, _PyInterpreterFrame *raw) {
     stator_thread.user_recursion = recursion - 1;
     stator_thread.top = self;
     stator_thread.armed = 0;
-    stator_hook_remove();
+    stator_hook_remove(stator_thread.tracing);
     ts->exc_info = &own_exc;
     ts->recursion_remaining = 100000;
 
@@ -249,16 +249,20 @@ static PyObject *hook(PyThreadState *ts, _PyInterpreterFrame *raw, int throwflag
     return interpret(ts, raw);
 }
 
-void stator_hook_install(void) {
+/* Gives how many functions that trace or profile ran around what is going on so far, for `stator_hook_remove`. */
+int stator_hook_install(void) {
+    int before = stator_thread.tracing;
     own_spans++;
     stator_thread.tracing = tracing_depth(PyThreadState_Get());
     if (armed_threads++ == 0) {
         _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), hook);
     }
+    return before;
 }
 
-void stator_hook_remove(void) {
+void stator_hook_remove(int before) {
     own_spans--;
+    stator_thread.tracing = before;
     if (--armed_threads == 0) {
         _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), _PyEval_EvalFrameDefault);
     }

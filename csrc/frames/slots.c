@@ -15,7 +15,7 @@ PyObject *stator_ask(PyObject *callback, PyObject *obj, PyObject *name, PyObject
     int recursion = ts->recursion_remaining, user_recursion = stator_thread.user_recursion;
     stator_thread.user_recursion = recursion;
     stator_thread.armed = 0;
-    stator_hook_remove();
+    stator_hook_remove(stator_thread.tracing);
     ts->exc_info = &own_exc;
     ts->recursion_remaining = 100000;
     PyObject *args[] = {obj, name, value};

@@ -18,14 +18,14 @@ void stator_span_enter(PyThreadState *ts, Span *span) {
     }
     if (!span->armed) {
         stator_thread.armed = 1;
-        stator_hook_install();
+        span->tracing = stator_hook_install();
     }
 }
 
 void stator_span_leave(PyThreadState *ts, Span *span) {
     if (!span->armed) {
         stator_thread.armed = 0;
-        stator_hook_remove();
+        stator_hook_remove(span->tracing);
     }
     ts->exc_info = span->exc;
     set_current_frame(ts, span->current);
@@ -133,7 +133,7 @@ static PyObject *capture(PyObject *module, PyObject *const *args, Py_ssize_t nar
     Thread saved = stator_thread;
     stator_thread = (Thread){.interpret = args[0], .frame_type = args[1], .inside_types = args[2], .generators = args[3],
                              .instances = args[4], .capturing = saved.capturing + 1,
-                             .user_recursion = ts->recursion_remaining, .stack_limit = limit};
+                             .user_recursion = ts->recursion_remaining, .stack_limit = limit, .tracing = tracing_depth(ts)};
     Span span;
     stator_span_enter(ts, &span);
     PyObject *result = PyObject_Call(args[5], args[6], args[7] == Py_None ? NULL : args[7]);

@@ -216,8 +216,8 @@ _ROWS = (
     Break(
         "interpreter-watched",
         "a call that lets the program watch the interpreter itself",
-        "Behind {function} the program sees every line that runs, every object there is or how deep the stack may be: "
-        "also what stator does. CPython runs the whole call.",
+        "Behind {function} the program sees every line that runs, every object there is, how deep the stack may be or "
+        "each call of a function that it has replaced: also what stator does. CPython runs the whole call.",
         "Call it outside of the compiled function.",
     ),
     Break(

@@ -170,3 +170,65 @@ def test_needed(name: str, number: int, needed: str) -> None:
     at = [unit for unit, found in enumerate(info.names) if found == name][number]
     bits = needed_slots(info, at)
     assert {slot for i, slot in enumerate(info.slots) if bits >> i & 1} == set(needed.split())
+
+
+def doubled_of_caller(z: Any) -> Any:
+    return z + sys._getframe(1).f_locals["doubled"]
+
+
+def passes_it_on(z: Any) -> Any:
+    return z * helper_of_helper(z)
+
+
+def helper_of_helper(z: Any) -> Any:
+    import inspect
+
+    return inspect.currentframe().f_back.f_back.f_locals["doubled"]  # type: ignore[union-attr]
+
+
+class Looker:
+    def look(self, z: Any) -> Any:
+        return z - getattr(sys._getframe(1), "f_locals")["doubled"]  # noqa: B009
+
+    __call__ = look
+
+
+LOOKER = Looker()
+
+
+def asks_a_function(x: Any) -> Any:
+    doubled = x * 2
+    y = doubled + 1
+    stator.graph_break()
+    return doubled_of_caller(y + 1)
+
+
+def asks_one_that_asks(x: Any) -> Any:
+    doubled = x * 2
+    y = doubled + 1
+    if y.sum() > 0:
+        y = y + 1
+    return passes_it_on(y)
+
+
+def asks_a_method(x: Any) -> Any:
+    looker = Looker()
+    doubled = x * 2
+    y = doubled + 1
+    stator.graph_break()
+    return looker.look(y) + LOOKER(y)
+
+
+def asks_a_closure(x: Any) -> Any:
+    def look(z: Any) -> Any:
+        return z + sys._getframe(1).f_locals["doubled"]
+
+    doubled = x * 2
+    y = doubled + 1
+    stator.graph_break()
+    return look(y)
+
+
+@pytest.mark.parametrize("program", [asks_a_function, asks_one_that_asks, asks_a_method, asks_a_closure])
+def test_functions_that_look_at_variables_of_their_callers(program: Any) -> None:
+    check(program, X, fullgraph=False, expect_breaks=None, expect_recompiles=None)

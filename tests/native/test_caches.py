@@ -343,3 +343,70 @@ def test_parts_of_what_a_cache_was_asked_with():
     made = [compiled(torch.ones(2, n, n + 1)).shape for n in (3, 4, 5, 6)]
     assert made == [(3, 4, 2), (4, 5, 2), (5, 6, 2), (6, 7, 2)]
     assert stator.stats()["frames_captured"] == 2
+
+
+FACTOR, MODE, SETTINGS = 2, "grow", {"factor": 2}
+
+
+def factor(n):
+    return n * FACTOR
+
+
+@functools.lru_cache(None)
+def scaled(n):
+    return factor(n) + 1
+
+
+@functools.lru_cache(None)
+def moded(n):
+    return n + 1 if MODE == "grow" else n - 1
+
+
+@functools.lru_cache(None)
+def set_up(n):
+    return n * SETTINGS["factor"]
+
+
+@functools.lru_cache(None)
+def ramp(n):
+    return torch.arange(n) * FACTOR
+
+
+def change_factor(value):
+    global FACTOR
+    FACTOR = value
+
+
+def change_mode(value):
+    global MODE
+    MODE = "grow" if value == 2 else "shrink"
+
+
+def change_settings(value):
+    SETTINGS["factor"] = value
+
+
+READERS = {scaled: change_factor, moded: change_mode, set_up: change_settings, ramp: change_factor}
+WORLD = ((2, 3), (2, 4), (2, 5), (5, 3), (5, 6), (5, 4), (5, 7), (2, 3), (2, 6), (8, 9), (2, 9))
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("reader", READERS)
+def test_what_a_cache_held_before_the_world_changed(reader, dynamic):
+    """Eager gives what the function made of the world of the first call with this number."""
+
+    def program(x, n):
+        return x + reader(n).sum() if reader is ramp else x + reader(n)
+
+    def outcomes(call):
+        reader.cache_clear()
+        found = []
+        for value, n in WORLD:
+            READERS[reader](value)
+            found.append(call(torch.ones(2), n).tolist())
+        READERS[reader](2)
+        return found, reader.cache_info()
+
+    expected = outcomes(program)
+    stator.reset()
+    assert outcomes(stator.compile(program, backend="eager", dynamic=dynamic)) == expected

@@ -1,10 +1,13 @@
 """Strings that vary, texts with numbers that vary, and both as keys: compiled twice unless somebody looks into them."""
 
+import re
+import string
+
 import pytest
 import torch
 
 import stator
-from stator.report.events import events
+from stator.report.events import events, recording
 from tests.harness import check
 from tests.shapes.test_state import compilations
 
@@ -164,3 +167,29 @@ def test_lists_that_hold_themselves():
         return x + step, f"{own}"
 
     check(program, vary=[(torch.ones(2), 5), (torch.ones(2), 6)], expect_recompiles=None, expect_graphs=None)
+
+
+class Framed:
+    def __format__(self, spec):
+        return f"<{spec}|{len(spec)}>"
+
+
+def widths(x, n):
+    return x + n, f"{'x':>{n}}", f"{1.5:{n}.2f}", f"{n:{n}}", f"{n:0{n}d}", f"{Framed():{n}}", f"{Framed():a{n}b}"
+
+
+def widths_by_method(x, n):
+    return x + n, "{:>{}}".format("x", n), "%*d" % (n, 5), format("x", f">{n}"), "{:.{p}f}".format(1.5, p=n)  # noqa: UP032
+
+
+def templates(x, n):
+    return x + n, string.Template("$a of $b").substitute(a=n, b=f"{n}!"), re.sub("a", lambda _: f"{n}", "banana")
+
+
+@pytest.mark.parametrize("program", [widths, widths_by_method, templates])
+def test_texts_that_c_looks_into_are_no_mistakes(program):
+    """A format specification, and what C gets from a function that it calls, are known texts."""
+    calls = [(torch.ones(2), n) for n in (5, 6, 7, 12, 5)]
+    with recording("error") as errors:
+        check(program, vary=calls, fullgraph=False, expect_breaks=None, expect_recompiles=None)
+    assert not errors

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+import stator
 from tests.harness import check
 
 
@@ -162,3 +163,37 @@ def test_versions() -> None:
 @pytest.mark.parametrize("program", [write_after, write_to_the_source, twice])
 def test_no_break(program: Callable[[Any, Any], Any]) -> None:
     check(Holder(program), torch.tensor([1.0, 2.0]), backward=True, expect_recompiles=None, expect_graphs=None)
+
+
+def wider(x: Any, w: Any) -> Any:
+    w.data = w.data.double() * 2
+    return (x.double() * w).square().sum()
+
+
+def wider_after_a_gradient(x: Any, w: Any) -> Any:
+    (x * w).sum().backward()
+    w.data = w.data.to(torch.float64)
+    return (x.double() * w).square().sum(), w.grad.dtype
+
+
+def there_and_back(x: Any, w: Any) -> Any:
+    layer = torch.nn.Linear(3, 1)
+    torch.nn.init.ones_(layer.weight)
+    torch.nn.init.zeros_(layer.bias)
+    layer(x).sum().backward()
+    layer.bias.data = layer.bias.data.double()
+    stator.graph_break()
+    layer.bias.data = layer.bias.data.float()
+    layer(x).square().sum().backward()
+    return layer.weight.grad, layer.bias.grad, w * 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", [wider, wider_after_a_gradient, there_and_back])
+def test_gradients_have_the_dtype_that_autograd_remembers(program: Any, backend: str) -> None:
+    def inputs(call: int) -> tuple[Any, ...]:
+        return torch.ones(3), torch.tensor([1.0, 2.0, 3.0 + call], requires_grad=True)
+
+    back = program is wider
+    check(program, vary=inputs, backend=backend, backward=back, fullgraph=False, expect_breaks=None,
+          expect_recompiles=None)  # fmt: skip

@@ -43,6 +43,47 @@ def test_mappings(make, change):
     check(program, torch.ones(2), fullgraph=False, expect_breaks=None, expect_recompiles=None)
 
 
+def all_again(d):
+    for key in [*d]:
+        del d[key]
+    for key in range(3):
+        d[key] = key
+
+
+def two_by_two(d):
+    taken = [d.popitem() for _ in range(2)]
+    d.update(reversed(taken))
+
+
+def anew(d):
+    held = dict(d)
+    d.clear()
+    d.update(held)
+
+
+@pytest.mark.parametrize("change", [all_again, two_by_two, anew])
+@pytest.mark.parametrize("way", [iter, reversed, dict.items, enumerate])
+@pytest.mark.parametrize("n", [3, 5, 6])
+def test_several_keys(change, way, n):
+    """Where they lie afterwards depends on when the table grew."""
+
+    def program(x):
+        d, seen = {i: i for i in range(n)}, []
+        try:
+            for item in way(d):
+                seen.append(item)
+                if len(seen) > 9:
+                    break
+                x = x + len(seen)
+                stator.graph_break()
+                change(d)
+        except RuntimeError as error:
+            return x, seen, str(error), d
+        return x, seen, d
+
+    check(program, torch.ones(2), fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
 def test_moves_that_leave_the_order():
     def change(d):
         for key in (0, 1, 2):

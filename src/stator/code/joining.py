@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 from stator.code.decode import CodeInfo
+from stator.code.flow311 import BRANCHES, CALLS, MOVES, PLAIN_JUMPS, READING, RETURN, STORING
 
-BRANCHES = {
-    "POP_JUMP_FORWARD_IF_FALSE": False,
-    "POP_JUMP_BACKWARD_IF_FALSE": False,
-    "POP_JUMP_FORWARD_IF_TRUE": True,
-    "POP_JUMP_BACKWARD_IF_TRUE": True,
-}  # what the condition is where they jump
-JUMPS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD"})
-MOVES = frozenset({
-    "NOP", "LOAD_CONST", "LOAD_FAST", "STORE_FAST", "BINARY_OP", "COMPARE_OP", "UNARY_NEGATIVE", "UNARY_POSITIVE",
-    "COPY", "SWAP", "POP_TOP",
-})  # fmt: skip
-CALLS = frozenset({"LOAD_GLOBAL", "LOAD_DEREF", "LOAD_ATTR", "LOAD_METHOD", "PUSH_NULL", "PRECALL", "CALL"})
 _MOST = 48  # instructions of a side
-READING = frozenset({"LOAD_FAST", "DELETE_FAST"})  # of a variable
 
 
 def join_of(info: CodeInfo, unit: int, calls: bool = False) -> int | None:
@@ -39,11 +27,11 @@ def left_behind(info: CodeInfo, unit: int, join: int) -> set[int]:
             continue
         inside.add(place)
         name = info.names[place]
-        if name in JUMPS or name in BRANCHES:
+        if name in PLAIN_JUMPS or name in BRANCHES:
             pending.append(int(info.ops[place][1]))
-        if name not in JUMPS and name != "RETURN_VALUE":
+        if name not in PLAIN_JUMPS and name != RETURN:
             pending.append(info.ops[place][2])
-    stored = {info.ops[place][1] for place in inside if info.names[place] == "STORE_FAST"}
+    stored = {info.ops[place][1] for place in inside if info.names[place] == STORING}
     read = {info.ops[place][1] for place, name in enumerate(info.names) if name in READING and place not in inside}
     return stored - read
 
@@ -52,7 +40,7 @@ def _join(info: CodeInfo, unit: int, calls: bool) -> int | None:
     _, target, following = info.ops[unit]
     first, second = _trail(info, target, unit, calls), _trail(info, following, unit, calls)
     join = next((place for place in first if place in second), None)
-    if join is None and info.names[first[-1]] == info.names[second[-1]] == "RETURN_VALUE":
+    if join is None and info.names[first[-1]] == info.names[second[-1]] == RETURN:
         return first[-1]  # both return
     return join
 
@@ -64,7 +52,7 @@ def _trail(info: CodeInfo, unit: int, branch: int, calls: bool) -> list[int]:
         found.append(unit)
         name = info.names[unit]
         _, arg, following = info.ops[unit]
-        if name in JUMPS:
+        if name in PLAIN_JUMPS:
             unit = arg
         elif name in MOVES or (calls and name in CALLS):
             unit = following

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stator.code.decode import CodeInfo
+from stator.code.flow311 import ASSIGNING, LOOP, STORING, UNPACKING, goes_back
 
 
 def is_in_loop(info: CodeInfo, unit: int) -> bool:
@@ -20,11 +21,11 @@ def passes_loop(info: CodeInfo, unit: int, target: int) -> bool:
 def loop_variables(info: CodeInfo, unit: int) -> Iterator[int]:
     """Slots of the variables that the `for` loops around an instruction give their items to."""
     for start, end in _loops(info):
-        if start <= unit <= end and info.names[start] == "FOR_ITER":
+        if start <= unit <= end and info.names[start] == LOOP:
             at, count = info.ops[start][2], 1
-            if info.names[at] == "UNPACK_SEQUENCE":
+            if info.names[at] == UNPACKING:
                 _, count, at = info.ops[at]
-            while count and info.names[at] == "STORE_FAST":
+            while count and info.names[at] == STORING:
                 yield info.ops[at][1]
                 count, at = count - 1, info.ops[at][2]
 
@@ -43,9 +44,6 @@ def _assigned(info: CodeInfo, start: int, end: int) -> set[int]:
     return {info.ops[at][1] for at in range(start, end) if info.names[at] in ASSIGNING}
 
 
-ASSIGNING = frozenset({"STORE_FAST", "DELETE_FAST"})
-
-
 def _loops(info: CodeInfo) -> Iterator[tuple[int, int]]:
     """The first and last instruction of each loop."""
-    return ((info.ops[at][1], at) for at, name in enumerate(info.names) if "JUMP_BACKWARD" in name)
+    return ((info.ops[at][1], at) for at, name in enumerate(info.names) if goes_back(name))

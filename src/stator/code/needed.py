@@ -5,12 +5,7 @@ from __future__ import annotations
 from types import CodeType
 
 from stator.code.decode import CodeInfo
-
-READING = frozenset({"LOAD_FAST", "DELETE_FAST"})  # deleting a variable that is not there raises
-NOT_FOLLOWED = frozenset(
-    {"RETURN_VALUE", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"}
-)
-JUMPING = frozenset({"FOR_ITER", "SEND"})  # besides those that are called so
+from stator.code.flow311 import NOT_FOLLOWED, READING, STORING, jumps
 
 # Names by which code looks at the variables of a frame, its own or that of a caller.
 LOOKING = frozenset(
@@ -22,6 +17,20 @@ LOOKING = frozenset(
 def looks_at_variables(code: CodeType) -> bool:
     """Whether code may ask for its variables, or those of its callers, by name."""
     return not LOOKING.isdisjoint(code.co_names)
+
+
+def looks_at_callers(code: CodeType) -> bool:
+    """Whether code looks at variables of a frame that it has got."""
+    return "f_locals" in all_names(code) or "f_locals" in code.co_consts
+
+
+def all_names(code: CodeType) -> set[str]:
+    """The names of globals and attributes that code uses, with those of functions within it."""
+    names = {*code.co_names, *code.co_freevars}
+    for const in code.co_consts:
+        if type(const) is CodeType:
+            names |= all_names(const)
+    return names
 
 
 def needed_slots(info: CodeInfo, unit: int) -> int:
@@ -54,8 +63,8 @@ def _needed(info: CodeInfo) -> list[int]:
 def _before(info: CodeInfo, unit: int, found: list[int]) -> int:
     name, (_, arg, following) = info.names[unit], info.ops[unit]
     after = 0 if name in NOT_FOLLOWED else found[following]
-    if "JUMP" in name or name in JUMPING:
+    if jumps(name):
         after |= found[arg]
-    if name == "STORE_FAST":
+    if name == STORING:
         return after & ~(1 << arg)
     return after | 1 << arg if name in READING else after

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from stator.code.decode import CodeInfo, units
+from stator.code.flow311 import BRANCHES, ENDS, GLOBAL, RAISE, goes_back, jumps
 
-JUMPS = {
-    "POP_JUMP_FORWARD_IF_FALSE": False,
-    "POP_JUMP_FORWARD_IF_TRUE": True,
-}
-ENDS = frozenset({"RETURN_VALUE", "YIELD_VALUE", "RERAISE", "FOR_ITER", "SEND", "GET_AWAITABLE", "RETURN_GENERATOR"})
 ANSWERS = frozenset({"StopIteration", "StopAsyncIteration"})  # exceptions that end a loop: no errors
 
 
 def expected(info: CodeInfo, unit: int) -> bool | None:
     """What the condition must be for the program to go on, if the other side of the branch only raises."""
-    jumps_if = JUMPS.get(info.names[unit])
-    if jumps_if is None:
+    jumps_if = BRANCHES.get(info.names[unit])
+    if jumps_if is None or goes_back(info.names[unit]):
         return None
     _, target, following = info.ops[unit]
     jump, fall = raises(info, target), raises(info, following)
@@ -28,9 +24,9 @@ def raises(info: CodeInfo, unit: int) -> bool:
     """Whether the instructions from here lead to a `raise` of an error, without a jump."""
     while unit < len(info.names):
         name = info.names[unit]
-        if name == "RAISE_VARARGS":
+        if name == RAISE:
             return True
-        if name in ENDS or "JUMP" in name or (name == "LOAD_GLOBAL" and global_name(info, unit) in ANSWERS):
+        if name in ENDS or jumps(name) or (name == GLOBAL and global_name(info, unit) in ANSWERS):
             return False
         unit = info.ops[unit][2]
     return False

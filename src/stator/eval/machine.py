@@ -152,10 +152,13 @@ class Machine:
         frame.steps = 0
         frame.started = 0
         frame.path = ()
-        self.place(frame, frame.outer)
+        outer = frame.outer
+        asked = outer is None or frame.generator is not None or frame.function is outer.called
+        self.place(frame, outer)
         try:
             went_round(frame)
-            return self.activate(frame)
+            result = self.activate(frame)
+            return result if asked or type(result) not in self.world.texts else result.decay()  # C looks into it
         except Exception:
             if frame.steps:
                 twins = self.world.twins_of(frame.callee) if frame.direct else ()

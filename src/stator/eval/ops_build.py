@@ -110,6 +110,8 @@ def match_class(f: Frame, n: int) -> Any:
 @op("FORMAT_VALUE")
 def format_value(f: Frame, arg: int) -> Any:
     """Numbers that vary need not be known in a text that nobody looks at, or not before the graph has run."""
+    if arg & 4 and not issubclass(type(f.stack[-1]), str):
+        f.stack[-1] = f.stack[-1].decay()  # C looks into the specification
     spec = f.stack[-1] if arg & 4 else ""
     value = f.stack[-2] if arg & 4 else f.stack[-1]
     if type(value) in f.world.formattable:

@@ -14,6 +14,7 @@ from stator.eval.careful import MOVING, places_of
 from stator.eval.opcodes import OPCODES
 from stator.eval.ops_operate import truth
 from stator.frame import RETURN, UNBOUND, Frame, Raised, forget_tracebacks, native
+from stator.world import iterated
 from stator.world.hollow import DECLINED, END, Hollow
 from stator.world.hollow_entries import entries, goes_on_with
 from stator.world.hollow_keyed import LOOPED
@@ -71,7 +72,7 @@ def filling(handler: Handler, places: tuple[int, ...]) -> Handler:
 
 def serving(serve: Serve, usual: Handler) -> Handler:
     def try_hollow(f: Frame, arg: Any) -> int | None:
-        if f.world.hollow:
+        if f.world.hollow or f.world.gone_over:
             answer: int | None = serve(f, arg)
             if answer is not DECLINED:
                 return answer
@@ -112,6 +113,8 @@ def binary_subscr(f: Frame, arg: Any) -> Any:
 def store_subscr(f: Frame, arg: Any) -> Any:
     value, container, key = f.stack[-3:]
     f.world.settled(value)
+    if f.world.gone_over:
+        iterated.before_key(f.world, container, key, deletes=False)
     hollow = f.world.hollow.get(id(container))
     if hollow is None or hollow.put(f, key, value) is DECLINED:
         return DECLINED
@@ -122,6 +125,8 @@ def store_subscr(f: Frame, arg: Any) -> Any:
 @careful("DELETE_SUBSCR")
 def delete_subscr(f: Frame, arg: Any) -> Any:
     container, key = f.stack[-2:]
+    if f.world.gone_over:
+        iterated.before_key(f.world, container, key, deletes=True)
     hollow = f.world.hollow.get(id(container))
     if hollow is None or hollow.drop(f, key) is DECLINED:
         return DECLINED
@@ -383,6 +388,8 @@ def call(f: Frame, count: int) -> Any:
     at = base + 1 if stack[base] is UNBOUND else base
     function, args = stack[at], stack[at + 1 :]
     names = f.kwnames
+    if f.world.gone_over:
+        iterated.before_call(f.world, function)
     if not names or names == NAMED.get(id(function)):
         result = served_call(f, function, args[: len(args) - len(names)], *args[len(args) - len(names) :])
         if result is not DECLINED:

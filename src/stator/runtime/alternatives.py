@@ -13,7 +13,7 @@ import types
 from typing import Any
 
 from stator import _frames
-from stator.code import joining, raising
+from stator.code import flow311, joining, raising
 from stator.code.operators import BINARY, COMPARE, SIGNS
 from stator.frame import UNBOUND, Frame
 from stator.runtime.choosing import NoChoice, Side
@@ -61,7 +61,7 @@ def asked(host: Any, f: Frame, function: Any, args: tuple[Any, ...]) -> Chosen |
     """What stands for a comparison if both sides of the branch on it do for all numbers; None: it is a question."""
     info = f.info
     branch = info.ops[f.lasti][2]
-    if info.names[f.lasti] != "COMPARE_OP" or info.names[branch] not in joining.BRANCHES:
+    if info.names[f.lasti] != "COMPARE_OP" or info.names[branch] not in flow311.BRANCHES:
         return None
     if host.recorder.sub is not None or not host.floats.has_ints or not _is_open(function, args):
         return None
@@ -69,7 +69,7 @@ def asked(host: Any, f: Frame, function: Any, args: tuple[Any, ...]) -> Chosen |
     if join is None or "locals" in f.code.co_names:
         return None
     _, target, following = info.ops[branch]
-    sides = (target, following) if joining.BRANCHES[info.names[branch]] else (following, target)
+    sides = (target, following) if flow311.BRANCHES[info.names[branch]] else (following, target)
     start = _Side(host, f, f.stack[:-2], list(f.locals))  # without the operands
     start.unread = joining.left_behind(info, branch, join)
     try:

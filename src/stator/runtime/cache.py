@@ -31,6 +31,7 @@ from stator.runtime.capture import Capture, Entry
 from stator.runtime.continuation import Break
 from stator.runtime.learned import UNSETTLED, Learned, Lesson
 from stator.runtime.optimizers import PLAINLY
+from stator.runtime.replaced import refusal
 from stator.runtime.tail import GoingOn
 from stator.runtime.unrolling import check_open_loops
 from stator.tensors.signals import OpFailed
@@ -129,6 +130,8 @@ class Cache:
         call = self.call(args, kwargs)
         if _frames.capturing():
             return call.run()
+        if (name := self.session.functions.replaced()) is not None:
+            return self.leave(call, refusal(name))
         failure: BaseException | None = None
         try:
             ready = self.ready(call)
@@ -144,6 +147,14 @@ class Cache:
                 return call.run()
             return call.fail(failure)
         return call.run(self.session.below) if ready is None else self.start(ready, call)
+
+    def leave(self, call: Call, error: StatorError) -> Any:
+        """CPython runs a call and all below it; with fullgraph that is an error."""
+        if self.session.options.fullgraph:
+            error.locate(call.place)
+            return call.fail(error)
+        events.emit("skip", name=call.name, code=call.code, **error.report())  # looking for the place would call them
+        return call.run()
 
     def is_own_mistake(self, failure: BaseException) -> bool:
         """Whether stator itself went wrong around a capture, of which the program need not know."""
@@ -342,6 +353,7 @@ class Cache:
         otherwise = self.otherwise if self.ways < MOST_WAYS else None
         made = Capture(call, options, owner, stop, watched, self.learned, unbacked, otherwise)
         made.maker.graphs, made.maker.repeated = self.session.graphs, self.captures > 0
+        made.host.differed = self.learned.differed
         if self.learned.class_data:
             made.host.classes.varying = frozenset(self.learned.class_data)
             made.host.watch_classes()

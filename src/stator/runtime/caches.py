@@ -7,12 +7,15 @@ A call with numbers that vary is part of the program, and made again after the g
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import partial
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import torch
 
 from stator import _entry, _frames
+from stator.code.needed import all_names
 from stator.emit import effects
 from stator.emit.emitter import Emitter
 from stator.errors import Again
@@ -20,6 +23,7 @@ from stator.frame import RAISED, Frame
 from stator.guards import constant
 from stator.guards import path as paths
 from stator.guards.check import EQ, IS
+from stator.guards.path import Path
 from stator.native import policy
 from stator.native.addresses import pin_identity
 from stator.native.callers import CALLERS, LruCache, call_python
@@ -117,6 +121,9 @@ def called_through(host: Any, f: Frame, wrapper: Any, args: list[Any], kwargs: d
     if not all(may_vary(host, value) for value in (*args, *(kwargs or {}).values())):
         text = f"call of {name} with lru_cache and arguments that vary"
         raise host.refuse("native-outside-object", text, function="lru_cache")
+    if host.differed and not names_read(wrapper.__wrapped__).isdisjoint(names_of(host.differed)):
+        text = f"call of {name} with lru_cache and arguments that vary, after something that it reads has changed"
+        raise host.refuse("native-outside-object", text, function="lru_cache")
     before, inner = state(host), len(host.through)
     given, named = tuple(args), dict(kwargs or {})
     passed = Footprint(host, [*given, *named.values()], alone=True)  # a cache gives what lies in there for these alone
@@ -133,6 +140,31 @@ def called_through(host: Any, f: Frame, wrapper: Any, args: list[Any], kwargs: d
         objects = [one for one in held if not (type(one) in ALIKE or is_constant(one))]
         host.through[inner:] = [Through(wrapper, given, named, parts, objects, tensors)]  # it makes those within, too
     return made
+
+
+def names_of(places: Iterable[Path]) -> Iterator[str]:
+    """The names on the way to outside values."""
+    for place in places:
+        step: Path | None = place
+        while step is not None:
+            if type(step.key) is str:
+                yield step.key
+            step = step.parent
+
+
+def names_read(function: Any) -> set[Any]:
+    """The names by which a function, and those that it finds in its globals, read what is outside of it."""
+    names: set[Any] = set()
+    pending, seen = [function], set()
+    while pending:
+        function = pending.pop()
+        if type(function) is not FunctionType or (code := function.__code__) in seen:
+            continue
+        seen.add(code)
+        own = all_names(code)
+        names |= own
+        pending += [function.__globals__[name] for name in own if name in function.__globals__]
+    return names
 
 
 def shown(traced: TracedTensor) -> tuple[Any, ...]:

@@ -17,6 +17,7 @@ from stator.runtime.module_calls import entered_function
 from stator.runtime.naming import argument_names, shown
 from stator.runtime.tensor_host import TensorHost
 from stator.runtime.throwing import throw
+from stator.world.iterated import gone_over
 from stator.world.lazy import Lazy, forced
 
 
@@ -135,6 +136,7 @@ class ResumedCall(Call):
     def enter(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         host.lazy = True
         host.carried = self.values
+        host.gone_over = gone_over(self.values)
         watch(host)
         entered: list[Any] = []
         for i, value in enumerate(self.values):

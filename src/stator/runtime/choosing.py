@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from stator.code import joining, raising
+from stator.code import flow311, joining, raising
 from stator.code.operators import BINARY, COMPARE
 from stator.frame import UNBOUND, Frame
 from stator.guards.check import TYPE_IS
@@ -65,9 +65,9 @@ class Side:
         while unit != join and info.names[unit] != "RETURN_VALUE":  # both sides may return what they have chosen
             name = info.names[unit]
             _, arg, following = info.ops[unit]
-            if name in joining.JUMPS:
+            if name in flow311.PLAIN_JUMPS:
                 unit = arg
-            elif name in joining.BRANCHES:
+            elif name in flow311.BRANCHES:
                 unit = self.branch(unit)
             else:
                 self.steps[name](self, arg)
@@ -78,7 +78,7 @@ class Side:
         _, target, following = self.f.info.ops[unit]
         tested = self.pop()
         condition = self.condition(tested)
-        jumps_if = joining.BRANCHES[self.f.info.names[unit]]
+        jumps_if = flow311.BRANCHES[self.f.info.names[unit]]
         if type(condition) is bool:
             return int(target if condition is jumps_if else following)
         join = joining.join_of(self.f.info, unit, self.calls)
@@ -239,7 +239,7 @@ def chosen(host: Any, f: Frame, value: Any) -> int | None:
     if join is None or host.recorder.follow() is None:
         return None
     _, target, following = f.info.ops[f.lasti]
-    sides = (target, following) if joining.BRANCHES[f.info.names[f.lasti]] else (following, target)
+    sides = (target, following) if flow311.BRANCHES[f.info.names[f.lasti]] else (following, target)
     try:
         condition = _condition(host, value)
         if type(condition) is bool:

@@ -215,7 +215,7 @@ def handed_over(values: Iterable[Any]) -> Iterator[Any]:
     """The values as an iterator that lets go of them: what takes them holds them alone, and ends them in time."""
     left = [*values]
     left.reverse()
-    return map(left.pop, repeat(-1, len(left)))
+    return map(left.pop, repeat(-1, left.__len__()))  # without a builtin that the program may have replaced
 
 
 class Continuation:

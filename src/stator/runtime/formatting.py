@@ -62,7 +62,7 @@ def tried(function: Any, *args: Any) -> bool:
             made = function(*[EXAMPLES[type(arg)][at] if type(arg) in EXAMPLES else arg for arg in args])
             if type(made) is not str:
                 return False
-    except (ValueError, TypeError, OverflowError, LookupError, AttributeError):
+    except (ValueError, TypeError, OverflowError, LookupError, AttributeError, MemoryError):
         return False
     return True
 

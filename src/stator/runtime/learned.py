@@ -47,6 +47,7 @@ class Learned:
         self.whole: set[Path] = set()  # containers and iterators that cannot be
         self.waiting: set[Path] = set()  # arguments that changed: perhaps the program does not look at them
         self.unsettled: set[tuple[Path, Check]] = set()  # checks that almost used up the entries there may be
+        self.differed: set[Path] = set()  # constants and objects that were others in another call
         self.ending: set[Path] = set()  # iterators that ended sooner or later than before
         self.class_data: set[Path] = set()  # numbers and texts that classes hold, and that changed
         self.texts: dict[Path, set[str]] = {}  # strings seen at one place; too many, and they say nothing any more
@@ -168,6 +169,8 @@ class Learned:
                 self.read(path, key, value)
             elif check is IS and key is not value and issubclass(type(value), Enum) and type(key) is type(value):
                 self.meet(path, key, value)
+            if (check is EQ or check is IS) and not check.holds(value, key):
+                self.differed.add(path)
             self.lessons |= found
             if key is None:
                 self.guesses.fill(path)

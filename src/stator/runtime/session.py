@@ -15,6 +15,7 @@ from stator.graph.sharing import Shared, SharedGraph
 from stator.guards import path as paths
 from stator.guards.check import IS
 from stator.options import Options
+from stator.runtime import replaced
 from stator.runtime.below import Below
 from stator.runtime.cache import MOST_WAYS, Cache
 from stator.runtime.calls import BoundCall, Call, ResumedCall, code_of
@@ -92,6 +93,7 @@ class Session(Cache):
 
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         self.options = options
+        self.functions = replaced.found()
         self.lock = forking.lock()
         self.busy = False  # somebody captures; only a hint, as interruptions may leave it as it is
         self.continuations: WeakValues[tuple[Any, ...], ResumedCache] = WeakValues()

@@ -6,7 +6,7 @@ import functools
 import operator
 import sys
 import types
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 from typing import Any
 
 import torch
@@ -137,6 +137,7 @@ class TensorHost(NumberHost):
         self.array_inputs: list[Any] = []  # outside arrays that are graph inputs: array, path, tensor
         self.cached: dict[Any, Any] = {}  # (id of an lru_cache, key of a call) -> what it holds for the program
         self.through: list[Any] = []  # calls of cached functions with arguments that vary
+        self.differed: Collection[Path] = ()  # what was another constant or object in another call
         self.fills_cache = False  # there will be no other call like this one, and nothing is compiled
         self.backwards = 0  # how often the program has taken gradients
         self.unrolled: dict[Any, Any] = {}  # by place: the address of its iterator, what there was at first, and rounds

@@ -56,6 +56,8 @@ def replace_data(recorder: Recorder, traced: TracedTensor, value: Any) -> Traced
     recorder.told_leaves = True
     if old.requires_grad and not old.leaf:
         raise UnsupportedOp("Tensor.data", "assignment to a tensor that an operation made", "tensor-metadata")
+    if old.requires_grad and value._meta.dtype is not old.dtype:  # autograd remembers the dtype of its gradient
+        raise UnsupportedOp("Tensor.data", "another dtype for a tensor that requires grad", "tensor-metadata")
     made = recorder.record(_DATA, (value, "data"), {})
     if recorder.real(traced) is not None:
         recorder.replaced.append(traced)

@@ -246,7 +246,7 @@ def read_plain_module(world: World, f: Frame, module: Any, name: str) -> Any:
     return throw(f, AttributeError(text, name=name, obj=module))
 
 
-CLASS_NAMES = frozenset(["__name__", "__qualname__"])  # the version of a class does not tell of new ones
+CLASS_NAMES = frozenset(["__name__", "__qualname__"])
 
 # Attributes of classes that C computes and that hold nothing a caller could change.
 CLASS_PLAIN = frozenset([

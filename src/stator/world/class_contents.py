@@ -62,6 +62,7 @@ class Attribute:
         return all(alive(before) is part for before, part in zip(self.parts, now, strict=True))
 
 
+NAME, QUALNAME = type.__dict__["__name__"], type.__dict__["__qualname__"]
 DATA = frozenset({int, float, str})
 
 
@@ -75,22 +76,28 @@ def place_of(cls: type, name: str) -> Path:
     return paths.const(cls).class_item(name)
 
 
+def names_of(cls: type) -> tuple[str, str]:
+    """What C calls a class; its metaclass is not asked."""
+    return NAME.__get__(cls), QUALNAME.__get__(cls)
+
+
 class Contents:
     """The attributes of one class in one version."""
 
-    __slots__ = ("attributes", "reference", "special", "version")
+    __slots__ = ("attributes", "names", "reference", "special", "version")
 
     def __init__(self, cls: type, version: int) -> None:
         self.reference = weakref.ref(cls, partial(_latest.pop, id(cls)))  # in C: no interruption
         self.version = version
         own = _frames.class_dict(cls)
+        self.names = names_of(cls)
         self.attributes = {name: Attribute(value) for name, value in own.items()}
         self.special = [name for name, value in own.items() if is_special_object(name, value)]
 
     def are_still(self, cls: type, guarded: Container[Path] = ()) -> bool:
         """Whether the class has the same attributes; numbers and texts that are guarded by themselves may be others."""
         now = _frames.class_dict(cls)
-        if len(self.attributes) != len(now):
+        if len(self.attributes) != len(now) or self.names != names_of(cls):
             return False
         for name, attribute in self.attributes.items():
             if name not in now:

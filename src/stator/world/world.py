@@ -63,6 +63,7 @@ class World:
         self.watches_classes = False
         self.caller_handles: Any = None  # the exception being handled where the compiled function was called
         self.carried: tuple[Any, ...] = ()  # what came over the break behind which the capture starts
+        self.gone_over: frozenset[int] = frozenset()  # addresses of dicts that a loop around the break goes over
         self.lazy = False  # whether values may be Lazy
         self.watched_ends: list[Any] = []  # what came over it and ends with code, see native/held.py
         self.departed = ""  # the type of an object whose last variable is gone, and whose end runs code
