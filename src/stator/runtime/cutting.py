@@ -137,7 +137,12 @@ def _changes_nothing(host: Any, f: Frame, cut: Cut, gone: set[Number]) -> bool:
 def _truncates(host: Any, f: Frame, cut: Cut, function: Any, args: tuple[Any, ...]) -> bool:
     """Whether the cut ends a dimension where the comparison says that it is too long, and does nothing else."""
     tensor = f.locals[cut.variable]
-    if function in (operator.ne, operator.eq) or cut.others or cut.copies is not None or type(tensor) is not TracedTensor:
+    if (
+        function in (operator.ne, operator.eq)
+        or cut.others
+        or cut.copies is not None
+        or type(tensor) is not TracedTensor
+    ):
         return False
     if ASKING in host.whole_paths or tensor._stands_for is not torch.Tensor or {type(arg) for arg in args} - _INTS:
         return False
