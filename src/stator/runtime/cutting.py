@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from stator.code.cuts import Cut, Steps, cut_after
+from stator.code.needed import looks_at_variables, needed_slots
 from stator.code.operators import BINARY, COMPARE
 from stator.frame import Frame
 from stator.shapes import polynomial
@@ -126,12 +127,21 @@ def _values(f: Frame, steps: Steps) -> list[Any]:
 def _changes_nothing(host: Any, f: Frame, cut: Cut, gone: set[Number]) -> bool:
     """Whether the cut gives all of the tensor where these numbers are zero, and nobody sees which it is."""
     tensor = f.locals[cut.variable]
-    if type(tensor) is not TracedTensor or sys.getrefcount(tensor) > _REFERENCES:
+    if type(tensor) is not TracedTensor or sys.getrefcount(tensor) > _REFERENCES + _unread(f, cut.variable):
         return False
     if host.recorder.is_of_input(tensor) or (cut.copies is not None and not is_surely_row_major(tensor._meta)):
         return False
     (index,) = _values(f, cut.key)
     return all(_is_all(size, part, gone) for size, part in _parts(tensor._meta.size, index))
+
+
+def _unread(f: Frame, variable: int) -> int:
+    """How many other variables hold the same object, that nothing reads any more."""
+    if looks_at_variables(f.code):
+        return 0
+    needed = needed_slots(f.info, f.lasti)
+    others = (slot for slot, value in enumerate(f.locals) if value is f.locals[variable] and slot != variable)
+    return sum(not needed >> slot & 1 for slot in others)
 
 
 def _truncates(host: Any, f: Frame, cut: Cut, function: Any, args: tuple[Any, ...]) -> bool:
