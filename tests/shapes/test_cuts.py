@@ -61,6 +61,32 @@ def windows_in_any_case(x):
     return y[:, :height, :width, :].contiguous().view(len(x), -1) + 1
 
 
+def windows_of_swin(x):
+    height, width, channels = x.shape[1:]
+    amounts = (0, 0, 0, -width % 4, 0, -height % 4)
+    y = F.pad(x * 2, amounts)
+    y = y.view(len(x), -1, 4, y.shape[2], channels).cumsum(2).flatten(1, 2)
+    was_padded = amounts[3] > 0 or amounts[5] > 0
+    if was_padded:
+        y = y[:, :height, :width, :].contiguous()
+    return y.view(len(x), height * width, channels) + 1
+
+
+def windows_not_shifted(x, shift=0):
+    """Another variable holds the same tensor, which nothing reads any more."""
+    height, width, channels = x.shape[1:]
+    right, below = -width % 4, -height % 4
+    y = F.pad(x * 2, (0, 0, 0, right, 0, below))
+    windows = y.view(len(x), -1, 4, y.shape[2], channels).cumsum(2).flatten(1, 2)
+    if shift > 0:
+        y = torch.roll(windows, shift, 1)
+    else:
+        y = windows
+    if right > 0 or below > 0:
+        y = y[:, :height, :width, :].contiguous()
+    return y.view(len(x), height * width, channels) + 1
+
+
 def images(sizes):
     return [(torch.randn(2 + i, height, width, 3),) for i, (height, width) in enumerate(sizes)]
 
@@ -77,7 +103,7 @@ def test_one_compilation_with_and_without_padding(program, lengths):
     assert report.gained("frames_captured") == 2
 
 
-@pytest.mark.parametrize("program", [windows, windows_in_any_case])
+@pytest.mark.parametrize("program", [windows, windows_in_any_case, windows_of_swin, windows_not_shifted])
 @pytest.mark.parametrize("sizes", [SIZES, LATE])
 def test_several_conditions(program, sizes):
     report = check(program, vary=images(sizes), expect_recompiles=1, expect_graphs=None)
@@ -166,6 +192,24 @@ def more_in_it(x):
     return y * 2 + length
 
 
+def read_once_more(x):
+    length = x.shape[1]
+    y, pad = padded(x)
+    other = y
+    if pad > 0:
+        y = y[:, :length, :]
+    return y * 2, other is y
+
+
+def noted(x):
+    length = x.shape[1]
+    y, pad = padded(x)
+    was_padded = pad > 0
+    if was_padded:
+        y = y[:, :length, :]
+    return y * 2, was_padded
+
+
 def otherwise(x):
     length = x.shape[1]
     y, pad = padded(x)
@@ -187,7 +231,18 @@ def not_the_same(x):
 
 @pytest.mark.parametrize(
     "program",
-    [known_elsewhere, of_input, other_size, other_part, from_the_end, more_in_it, otherwise, not_the_same],
+    [
+        known_elsewhere,
+        of_input,
+        other_size,
+        other_part,
+        from_the_end,
+        more_in_it,
+        noted,
+        read_once_more,
+        otherwise,
+        not_the_same,
+    ],
 )
 def test_branches_that_differ(program):
     """What is another program on each side stays one."""

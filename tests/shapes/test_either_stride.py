@@ -146,3 +146,54 @@ def test_gradients(batches):
     for backend in ("eager", "aot_eager"):
         report = check(program, vary=calls_of(batches), expect_recompiles=1, expect_graphs=None, backend=backend)
         assert report.gained("frames_captured") == 2
+
+
+# ---- videos: frames become examples, and patches images ----------------------------------------------------------
+
+
+def videos(batches, channels=4):
+    sizes = ((4, 8, 8), (5, 6, 10), (3, 8, 14), (6, 12, 8), (2, 10, 6))
+    return [(torch.randn(batch, channels, *size),) for batch, size in zip(batches, sizes, strict=True)]
+
+
+def frames(x):
+    batch, channels, count, height, width = x.shape
+    y = x.permute(0, 2, 1, 3, 4).reshape(batch * count, channels, height, width)
+    return (y * 2).reshape(batch, count, channels, height, width).permute(0, 2, 1, 3, 4) + 1
+
+
+def embedded(x):
+    """As patches of frames, in one sequence."""
+    y = x.permute(0, 2, 1, 3, 4).flatten(0, 1)
+    y = F.conv2d(y, torch.ones(3, 4, 2, 2), stride=2).flatten(2).transpose(1, 2)
+    return y.unflatten(0, (x.shape[0], -1)).flatten(1, 2) * 2
+
+
+def unpatched(x):
+    """Patches of 2 x 2, whose elements are the channels, are put back; how many channels are left is calculated."""
+    batch, _, count, height, width = x.shape
+    y = x.permute(0, 2, 3, 4, 1).reshape(batch, count, height, width, 1, 2, 2, -1).permute(0, 7, 1, 4, 2, 5, 3, 6)
+    return y.reshape(batch, -1, count, 2 * height, 2 * width) * 2
+
+
+def put_together(x):
+    batch, _, count, height, width = x.shape
+    y = x.permute(0, 2, 3, 4, 1).reshape(batch, count, height // 2, 2, width // 2, 2, 4)
+    y = y.permute(0, 1, 2, 4, 6, 3, 5).flatten(5, 6).flatten(2, 3)
+    return y.transpose(1, 2).flatten(2, 3) + 1
+
+
+@pytest.mark.parametrize("batches", [(2, 3, 1, 4, 2), (3, 1, 2, 4, 1)])
+@pytest.mark.parametrize("program", [frames, embedded, unpatched, put_together])
+def test_videos(program, batches):
+    report = check(program, vary=videos(batches), expect_recompiles=1, expect_graphs=None)
+    assert report.gained("frames_captured") == 2
+
+
+@pytest.mark.parametrize("program", [frames, embedded, unpatched, put_together])
+def test_videos_of_one_thing(program):
+    """What was taken not to be one is."""
+    sizes = ((2, 4, 8, 8), (3, 5, 6, 10), (2, 1, 6, 8), (3, 4, 2, 8), (2, 3, 8, 2), (1, 1, 4, 2), (1, 3, 2, 2))
+    calls = [(torch.randn(batch, 4, *size),) for batch, *size in sizes]
+    check(program, vary=calls, expect_recompiles=None, expect_graphs=None)
+    check(program, vary=calls[1:], expect_recompiles=None, expect_graphs=None, backend="aot_eager")

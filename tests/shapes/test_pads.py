@@ -121,6 +121,46 @@ def test_several_conditions():
     check(windows, vary=calls, expect_recompiles=1, expect_graphs=None)
 
 
+def even(x, height, width):
+    """Whether there is a row or column too many is a variable, and so are the amounts."""
+    should_pad = (height % 2 == 1) or (width % 2 == 1)
+    if should_pad:
+        amounts = (0, 0, 0, width % 2, 0, height % 2)
+        x = F.pad(x, amounts)
+    return x
+
+
+def even_at_once(x, height, width):
+    if (height % 2 == 1) or (width % 2 == 1):
+        x = F.pad(x, (0, 0, 0, width % 2, 0, height % 2))
+    return x
+
+
+def merged(x, pad=even):
+    """Patches are merged in pairs."""
+    x = pad(x, *x.shape[1:3])
+    return torch.cat([x[:, row::2, col::2] for row in range(2) for col in range(2)], -1)
+
+
+def merged_at_once(x):
+    return merged(x, even_at_once)
+
+
+def odd(x):
+    is_odd = x.shape[1] % 2 == 1
+    if is_odd:
+        amounts = [0, 0, 0, 0, 0, x.shape[1] % 2]
+        x = F.pad(x, amounts)
+    return x.unflatten(1, (-1, 2)).cumsum(2)
+
+
+@pytest.mark.parametrize("program", [merged, merged_at_once, odd])
+def test_conditions_and_amounts_in_variables(program):
+    sizes = ((7, 9), (8, 9), (9, 8), (12, 16), (5, 6), (4, 8), (13, 4))
+    calls = [(torch.randn(2 + i, height, width, 3),) for i, (height, width) in enumerate(sizes)]
+    check(program, vary=calls, expect_recompiles=1, expect_graphs=None)
+
+
 def test_gradients():
     calls = [(torch.randn(2 + i, n, 3, requires_grad=True),) for i, n in enumerate(LENGTHS)]
     check(cut_again, vary=calls, expect_recompiles=1, expect_graphs=None, backward=True)
@@ -215,6 +255,28 @@ def other_amount(x):
     return chunked(x)
 
 
+def read_later(x):
+    is_odd = x.shape[1] % 2 == 1
+    if is_odd:
+        x = F.pad(x, (0, 0, 0, x.shape[1] % 2))
+    return x * 2, is_odd
+
+
+def amounts_read_later(x):
+    amounts = "none"
+    odd = x.shape[1] % 2
+    if odd == 1:
+        amounts = (0, 0, 0, odd)
+        x = F.pad(x, amounts)
+    return x * 2, amounts
+
+
+def more_than_two(x):
+    if x.shape[1] % 4 == 1:
+        x = F.pad(x, (0, 0, 0, x.shape[1] % 4))
+    return x * 2
+
+
 def as_key(x):
     known = {x: 1}
     y = padded(x)
@@ -240,6 +302,9 @@ SEEN = [
     unbound,
     asks,
     other_amount,
+    read_later,
+    amounts_read_later,
+    more_than_two,
 ]
 
 

@@ -19,6 +19,7 @@ _TAKEN: dict[str, Callable[[int], int]] = {
     "tuple": lambda arg: arg,
 }
 _MOST = 64  # terms
+_LOADS = frozenset({"LOAD_FAST", "DELETE_FAST", "LOAD_CLOSURE"})
 
 Steps = list[Term]
 
@@ -65,15 +66,26 @@ class BranchReader(Reader):
         return 1 - _TAKEN[term](arg)
 
     def conditions(self) -> tuple[list[tuple[str, Steps]], int]:
-        """Comparisons that lead into what follows as well, and where it goes on if none holds."""
+        """Comparisons that lead into what follows as well, and where it goes on if none holds.
+
+        What they come to may be given to a variable first, that nothing but the branch reads.
+        """
         others: list[tuple[str, Steps]] = []
-        body = None
+        body = kind = None
         term, target = self.next()
-        while term == "if" and body in (None, target) and len(others) < _MOST:
-            body = target
+        while term in ("if", "or") and kind in (None, term) and body in (None, target) and len(others) < _MOST:
+            kind, body = term, target
             steps, comparison, (term, target) = self.condition()
             others.append((comparison, steps))
-        if term != "unless" or (body is not None and not self.is_at(body)):
+        if term == "store" and kind != "if" and body in (None, self.last):
+            body, stored = None, self.last
+            self.expect("variable", target)
+            variable, target = target, self.expect("unless")
+            if variable in read_outside(self.info, stored, self.unit):
+                raise NotRead
+        elif term != "unless" or kind == "or":
+            raise NotRead
+        if body is not None and not self.is_at(body):
             raise NotRead
         return others, target
 
@@ -103,6 +115,17 @@ def cut_after(info: CodeInfo, unit: int) -> Cut | None:
 def branch_at(info: CodeInfo, unit: int) -> BranchReader:
     """Reads from the jump on."""
     return BranchReader(info, info.ops[unit][2] if info.names[unit] == COMPARISON else unit)
+
+
+def read_outside(info: CodeInfo, start: int, end: int) -> set[int]:
+    """The variables that instructions other than these units read."""
+    if "locals" in info.code.co_names:
+        raise NotRead
+    return {
+        arg
+        for unit, (name, (_, arg, _)) in enumerate(zip(info.names, info.ops, strict=True))
+        if name in _LOADS and not start <= unit < end
+    }
 
 
 def _read(reader: BranchReader) -> Cut:

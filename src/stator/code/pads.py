@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from stator.code.cuts import BranchReader, NotRead, Steps, branch_at
+from stator.code.cuts import BranchReader, NotRead, Steps, branch_at, read_outside
 from stator.code.decode import CodeInfo
 
 # How many values are taken for the one that is left.
@@ -28,7 +28,6 @@ _MADE = frozenset(
 )  # for variables that nothing else reads
 _OTHERS = _MADE | {"size"}
 _MOST = 128  # terms
-_LOADS = frozenset({"LOAD_FAST", "DELETE_FAST", "LOAD_CLOSURE"})
 
 
 class Pad(NamedTuple):
@@ -42,36 +41,36 @@ class Pad(NamedTuple):
 def pad_after(info: CodeInfo, unit: int) -> Pad | None:
     """What the branch at a unit, or on the comparison there, is if it does nothing but make tensors longer."""
     try:
-        return _read(branch_at(info, unit), info)
+        return _read(branch_at(info, unit))
     except NotRead:
         return None
 
 
-def _read(reader: BranchReader, info: CodeInfo) -> Pad:
+def _read(reader: BranchReader) -> Pad:
     others, target = reader.conditions()
-    body, results = reader.unit, {}
+    body, results, amounts = reader.unit, {}, set()
     while not reader.is_at(target):
         unit, variable = _statement(reader)
-        results[unit] = variable
-    if not results or "locals" in info.code.co_names:
+        if unit is None:
+            amounts.add(variable)
+        else:
+            results[unit] = variable
+    read = read_outside(reader.info, body, target)
+    if not results or not amounts.isdisjoint(read | set(results.values())):
         raise NotRead
-    stored = set(results.values())
-    read = {
-        arg
-        for unit, (name, (_, arg, _)) in enumerate(zip(info.names, info.ops, strict=True))
-        if name in _LOADS and not body <= unit < target
-    }
-    return Pad(others, results, frozenset(stored - read))
+    return Pad(others, results, frozenset(set(results.values()) - read))
 
 
-def _statement(reader: BranchReader) -> tuple[int, int]:
-    """One assignment: the unit that makes the value, and the variable."""
+def _statement(reader: BranchReader) -> tuple[int | None, int]:
+    """One assignment: the unit that makes the value (None: a tuple or list of amounts), and the variable."""
     names: list[str | None] = []  # of the values on the stack
     last: tuple[int, str, str | None] | None = None
     for _ in range(_MOST):
         term, arg = reader.next()
         if term == "store" and len(names) == 1 and last is not None:
             unit, kind, name = last
+            if kind in ("tuple", "list"):
+                return None, arg
             if kind == "operator" or (kind == "call" and name in _LAST | _MADE):
                 return unit, arg
         if term == "names":

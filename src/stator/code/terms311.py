@@ -48,4 +48,5 @@ TERMS: dict[str, Row] = {
     "CALL": one("call"),
     "POP_JUMP_FORWARD_IF_FALSE": one("unless"),
     "POP_JUMP_FORWARD_IF_TRUE": one("if"),
+    "JUMP_IF_TRUE_OR_POP": one("or"),
 }

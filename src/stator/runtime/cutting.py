@@ -17,8 +17,10 @@ from typing import Any
 import torch
 
 from stator.code.cuts import Cut, Steps, cut_after
+from stator.code.needed import looks_at_variables, needed_slots
 from stator.code.operators import BINARY, COMPARE
 from stator.frame import Frame
+from stator.shapes import polynomial
 from stator.shapes.arithmetic import number_of
 from stator.shapes.polynomial import Number
 from stator.shapes.scalar import TracedInt
@@ -29,8 +31,9 @@ from stator.tensors.rules.layout import is_surely_row_major, surely
 from stator.tensors.traced import TracedTensor
 
 # Comparisons that ask whether one number exceeds another one: which of the operands is the larger one then.
-COMPARED: dict[Any, int] = {operator.gt: 0, operator.ne: 0, operator.lt: 1}
+COMPARED: dict[Any, int] = {operator.gt: 0, operator.ne: 0, operator.lt: 1, operator.eq: 0}
 _ARITHMETIC = frozenset({operator.add, operator.sub, operator.mul})
+_DIVISIONS = frozenset({operator.floordiv, operator.mod})
 _INTS = frozenset({int, TracedInt})
 _REFERENCES = 3  # the variable's, one here, and that of the call which counts them
 
@@ -74,6 +77,10 @@ def excess_of(symbols: Symbols, function: Any, a: Any, b: Any) -> Number | None:
     if function not in COMPARED or {type(a), type(b)} - _INTS:
         return None
     large, small = map(number_of, (b, a) if COMPARED[function] else (a, b))
+    if function is operator.eq:  # `n % 2 == 1`: with the largest value that there may be
+        if symbols.unknowns.known(operator.le, large, small) is not True:
+            return None
+        small = polynomial.subtract(small, 1)
     if symbols.unknowns.known(operator.ge, large, small) is not True:
         return None
     return symbols.unknowns.difference(large, small)
@@ -110,7 +117,8 @@ def _values(f: Frame, steps: Steps) -> list[Any]:
             stack[-2:] = [values[at]]
         else:
             function, operands = BINARY[arg], stack[-2:]
-            if function not in _ARITHMETIC or {type(operand) for operand in operands} - _INTS:
+            divides = function in _DIVISIONS and type(operands[1]) is int and operands[1] > 0
+            if not (divides or function in _ARITHMETIC) or {type(operand) for operand in operands} - _INTS:
                 raise Unknown
             stack[-2:] = [function(*operands)]
     return stack
@@ -119,7 +127,7 @@ def _values(f: Frame, steps: Steps) -> list[Any]:
 def _changes_nothing(host: Any, f: Frame, cut: Cut, gone: set[Number]) -> bool:
     """Whether the cut gives all of the tensor where these numbers are zero, and nobody sees which it is."""
     tensor = f.locals[cut.variable]
-    if type(tensor) is not TracedTensor or sys.getrefcount(tensor) > _REFERENCES:
+    if type(tensor) is not TracedTensor or sys.getrefcount(tensor) > _REFERENCES + _unread(f, cut.variable):
         return False
     if host.recorder.is_of_input(tensor) or (cut.copies is not None and not is_surely_row_major(tensor._meta)):
         return False
@@ -127,10 +135,24 @@ def _changes_nothing(host: Any, f: Frame, cut: Cut, gone: set[Number]) -> bool:
     return all(_is_all(size, part, gone) for size, part in _parts(tensor._meta.size, index))
 
 
+def _unread(f: Frame, variable: int) -> int:
+    """How many other variables hold the same object, that nothing reads any more."""
+    if looks_at_variables(f.code):
+        return 0
+    needed = needed_slots(f.info, f.lasti)
+    others = (slot for slot, value in enumerate(f.locals) if value is f.locals[variable] and slot != variable)
+    return sum(not needed >> slot & 1 for slot in others)
+
+
 def _truncates(host: Any, f: Frame, cut: Cut, function: Any, args: tuple[Any, ...]) -> bool:
     """Whether the cut ends a dimension where the comparison says that it is too long, and does nothing else."""
     tensor = f.locals[cut.variable]
-    if function is operator.ne or cut.others or cut.copies is not None or type(tensor) is not TracedTensor:
+    if (
+        function in (operator.ne, operator.eq)
+        or cut.others
+        or cut.copies is not None
+        or type(tensor) is not TracedTensor
+    ):
         return False
     if ASKING in host.whole_paths or tensor._stands_for is not torch.Tensor or {type(arg) for arg in args} - _INTS:
         return False

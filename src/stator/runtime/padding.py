@@ -66,12 +66,10 @@ def start(host: Any, f: Frame, function: Any, args: tuple[Any, ...]) -> bool:
     symbols = next(arg.symbols for arg in args if type(arg) is TracedInt)
     if host.recorder.sub is not None or host.padding is not None or ASKING in host.whole_paths:
         return False
-    excess = excess_of(symbols, function, *args)
-    if excess is None or symbols.is_answered(function, *args):
-        return False
-    pad = pad_after(f.info, f.lasti)
+    pad = None if symbols.is_answered(function, *args) else pad_after(f.info, f.lasti)
+    excess = None if pad is None else excess_of(symbols, function, *args)
     place = paths.const(sys.intern(f"padding in {f.code.co_qualname} at {f.lasti - f.info.prefix}"))
-    if pad is None or place in host.whole_paths:
+    if pad is None or excess is None or place in host.whole_paths:
         return False
     try:
         gone = {excess, *excesses(symbols, f, pad.others)}

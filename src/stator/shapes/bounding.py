@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from stator.shapes import polynomial
@@ -231,28 +231,52 @@ class Bounding:
     def _may_rise(self, one: Unknown) -> bool:
         return one.low is not None and one.low < 2 and one.hint is not None and one.hint > 1
 
-    def if_one(self, number: Number, ones: Container[int]) -> int | None:
+    def if_one(self, number: Number, ones: Iterable[int]) -> int | None:
         """The value in this call, but that some unknowns were one; None if it cannot be told."""
+        return self._if_given(number, dict(map(self._as_one, ones)))
+
+    def _as_one(self, index: int) -> tuple[int, int]:
+        """An unknown and its value, so that this one is one: what a quotient is of is so, too."""
+        number, divisor = self.all[index].parts or (self.all[index].number, 1)
+        rest = polynomial.subtract(number, number.terms.get((), 0))
+        value = self._if_given(number, {})
+        if type(rest) is int or len(rest.terms) != 1 or value is None:
+            return index, 1
+        ((monomial, c),) = rest.terms.items()
+        if c != 1 or len(monomial) != 1:
+            return index, 1
+        return monomial[0], divisor + value % divisor - number.terms.get((), 0)
+
+    def _if_given(self, number: Number, given: dict[int, int]) -> int | None:
+        """The value in this call, but for unknowns that are given."""
         if type(number) is int:
             return number
         total = 0
         for monomial, c in number.terms.items():
             for index in monomial:
-                value = 1 if index in ones else self._value_if_one(self.all[index], ones)
+                value = given[index] if index in given else self._given_of(self.all[index], given)
                 if value is None:
                     return None
                 c *= value
             total += c
         return total
 
-    def _value_if_one(self, unknown: Unknown, ones: Container[int]) -> int | None:
+    def _given_of(self, unknown: Unknown, given: dict[int, int]) -> int | None:
         if unknown.parts is not None:
-            above = self.if_one(unknown.parts[0], ones)
+            above = self._if_given(unknown.parts[0], given)
             return None if above is None else above // unknown.parts[1]
         if unknown.subject is not None:
-            subject = 1 if unknown.subject in ones else self._value_if_one(self.all[unknown.subject], ones)
+            subject = self._if_given(self.all[unknown.subject].number, given)
             return None if subject is None else int(subject == 1)
-        return unknown.hint if unknown.expr.is_Symbol else None
+        if unknown.expr.is_Symbol:
+            return unknown.hint
+        known = {
+            one.expr: given.get(one.index, one.hint)
+            for one in self.all
+            if one.parts is None and one.expr in unknown.symbols
+        }
+        value = None if None in known.values() else unknown.expr.xreplace(known)
+        return int(value) if value is not None and value.is_Integer else None
 
     def put_back(self, mark: int) -> None:
         """Lower bounds as they were at a moment."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -18,7 +18,8 @@ from stator.shapes.scalar import TracedInt
 from stator.tensors.rules.layout import is_several, overlooking, row_major, surely
 
 Number = Any  # int or TracedInt
-MOST_ONES = 3  # unknowns of which it is found out what they being one would mean
+MOST_ONES = 5  # unknowns of which it is found out what they being one would mean
+MOST_TOLD = 3  # of these, unknowns that strides are made of
 
 
 class Shape(NamedTuple):
@@ -129,9 +130,26 @@ def either_stride(base: Shape, size: tuple[Number, ...], ones: Collection[int]) 
     """Strides of a copy, or of a view if some of these unknowns are one; None if they are not known."""
     if len(ones) > MOST_ONES:
         return None
-    found = [one for one in ones if not _lies_alike(base, size, None, {one})]
-    made = _either_stride(base, size, found, True)
+    found = alone(base, size, ones)
+    made = _either_stride(base, size, found, True) if len(found) <= MOST_TOLD else None
     return made if made is not None and lies_alike(base, size, made, ones) else None
+
+
+def alone(base: Shape, size: tuple[Number, ...], ones: Iterable[int]) -> list[int]:
+    """The unknowns that make another layout than that of a copy if they alone are one."""
+    return [one for one in ones if not _lies_alike(base, size, None, {one})]
+
+
+def telling(base: Shape, size: tuple[Number, ...], ones: Collection[int]) -> tuple[list[int], frozenset[int]]:
+    """Unknowns that have to be more than one, for the layout to be that of a copy whichever of the others are one. The
+    last ones are told first: a batch is rather one than an image is one wide."""
+    if len(ones) > MOST_ONES:
+        return [], frozenset()
+    told = alone(base, size, ones)
+    others = sorted(set(ones).difference(told))
+    while others and not lies_alike(base, size, None, others):
+        told.append(others.pop())
+    return told, frozenset(others)
 
 
 def _either_stride(base: Shape, size: tuple[Number, ...], ones: list[int], copied: bool) -> tuple[Number, ...] | None:
@@ -176,7 +194,7 @@ def lies_alike(base: Shape, size: Sequence[Number], stride: Sequence[Number] | N
     return all(_lies_alike(base, size, stride, set(some)) for some in chosen) if ones else True
 
 
-def _lies_alike(base: Shape, size: Sequence[Number], stride: Sequence[Number] | None, ones: Container[int]) -> bool:
+def _lies_alike(base: Shape, size: Sequence[Number], stride: Sequence[Number] | None, ones: Iterable[int]) -> bool:
     unknowns = next(number.symbols.unknowns for number in base.size if type(number) is TracedInt)
     parts: list[Any] = [[unknowns.if_one(number_of(n), ones) for n in part] for part in (*base[:2], size, stride or ())]
     sizes, strides, wanted, expected = parts

@@ -18,7 +18,7 @@ from stator.shapes.arithmetic import number_of
 from stator.shapes.scalar import TracedInt
 from stator.tensors.rules.layout import is_several, overlooking, surely
 from stator.tensors.rules.meeting import meet
-from stator.tensors.rules.regrouping import Copied, Shape, either_stride, is_one, lies_alike, regrouped
+from stator.tensors.rules.regrouping import Copied, Shape, either_stride, is_one, lies_alike, regrouped, telling
 from stator.tensors.rules.table import Decline, need
 
 Number = Any  # int or TracedInt
@@ -330,6 +330,11 @@ def reshape(base: Shape, *sizes: Any, shape: Any = None) -> Shape | Copied:
     made = either_stride(base, size, ones)
     if made is not None:
         return Copied(size, frozenset(ones), made)
+    told, others = telling(base, size, ones)
+    if others:
+        symbols = next(length.symbols for length in base.size if type(length) is TracedInt)
+        if not any(symbols.compare(operator.eq, symbols.unknowns.all[one].number, 1) for one in told):
+            return Copied(size, others)
     stride = regrouped(base, size)  # it matters
     return Copied(size) if stride is None else Shape(size, stride, base.offset)
 
