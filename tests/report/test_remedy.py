@@ -6,6 +6,7 @@ import time
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import stator
 from stator.breaks import BREAKS
@@ -214,6 +215,20 @@ def test_a_pattern():
 
     error = fullgraph(program, torch.ones(2))
     assert " feeds `match`; choose" in error.remedy
+
+
+def test_operations_that_fail():
+    def causal(x):
+        return F.scaled_dot_product_attention(x, x, x, is_causal=bool((x == 1).all())) + 1
+
+    def caught(x):
+        try:
+            return x @ torch.ones(7)
+        except RuntimeError:
+            return x + 1
+
+    assert fullgraph(causal, torch.ones(1, 2, 3, 4)).remedy.startswith("Pass a number that is known before the data is")
+    assert fullgraph(caught, torch.ones(3)).remedy.startswith("Where it raises in eager too, test sizes and types")
 
 
 def test_clocks_and_files(tmp_path):

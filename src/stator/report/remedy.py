@@ -96,6 +96,10 @@ BY_OPERATION: dict[tuple[str, str], str] = {
     ("outside-type", "ndarray"): "Convert it with torch.from_numpy before the compiled function.",
     ("outside-iterator", "generator"): "Pass list(generator), or call the generator function inside.",
     ("tensor-numpy", "Tensor.data_ptr"): "Compare tensors with `is`; addresses belong to the running program.",
+    (
+        "tensor-operation",
+        "number from data",
+    ): "Pass a number that is known before the data is, or choose with torch.where.",
     ("tensor-metadata", "Tensor.detach_"): "Use x.detach(), which makes a new tensor.",
     ("tensor-metadata", "Tensor.requires_grad_"): "Set requires_grad before the compiled function.",
 }
