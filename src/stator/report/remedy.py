@@ -29,6 +29,11 @@ _CLOCK = "Take the time outside of the compiled function, before and after its c
 _FILE = "Read and write files outside of the compiled function, or exclude the function that does with stator.disable."
 _FIND = "compare with a stack of all of them, (torch.stack(values) == value), or do it outside of the compiled function"
 
+_FAILS = (
+    "Where it raises in eager too, test sizes and types before it; where it does not, exclude it with stator.disable."
+)
+_KNOWN = "Pass a number that is known before the data is, or choose with torch.where."
+
 # (break, kind of consumer[, its name]) → what to do instead.
 ADVICE: dict[tuple[str, ...], str] = {
     **{(row, "if"): _CHOOSE for row in (BRANCH, VALUE)},
@@ -96,10 +101,8 @@ BY_OPERATION: dict[tuple[str, str], str] = {
     ("outside-type", "ndarray"): "Convert it with torch.from_numpy before the compiled function.",
     ("outside-iterator", "generator"): "Pass list(generator), or call the generator function inside.",
     ("tensor-numpy", "Tensor.data_ptr"): "Compare tensors with `is`; addresses belong to the running program.",
-    (
-        "tensor-operation",
-        "number from data",
-    ): "Pass a number that is known before the data is, or choose with torch.where.",
+    ("tensor-operation", "operation that fails"): _FAILS,
+    ("tensor-operation", "number from data"): _KNOWN,
     ("tensor-metadata", "Tensor.detach_"): "Use x.detach(), which makes a new tensor.",
     ("tensor-metadata", "Tensor.requires_grad_"): "Set requires_grad before the compiled function.",
 }
