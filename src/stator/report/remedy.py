@@ -29,9 +29,7 @@ _CLOCK = "Take the time outside of the compiled function, before and after its c
 _FILE = "Read and write files outside of the compiled function, or exclude the function that does with stator.disable."
 _FIND = "compare with a stack of all of them, (torch.stack(values) == value), or do it outside of the compiled function"
 
-_FAILS = (
-    "Where it raises in eager too, test sizes and types before it; where it does not, exclude it with stator.disable."
-)
+_FAILS = "Where it raises in eager too, test sizes and types before it; where it does not, do it outside."
 _KNOWN = "Pass a number that is known before the data is, or choose with torch.where."
 
 # (break, kind of consumer[, its name]) → what to do instead.
