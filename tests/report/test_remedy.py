@@ -2,6 +2,7 @@
 
 import dis
 import pickle
+import random
 import time
 
 import pytest
@@ -229,6 +230,25 @@ def test_operations_that_fail():
 
     assert fullgraph(causal, torch.ones(1, 2, 3, 4)).remedy.startswith("Pass a number that is known before the data is")
     assert fullgraph(caught, torch.ones(3)).remedy.startswith("Where it raises in eager too, test sizes and types")
+
+
+class Scripted(torch.jit.ScriptModule):
+    def forward(self, x):
+        return x + 1
+
+
+def test_what_is_no_plain_tensor():
+    module = Scripted()
+    assert fullgraph(lambda x: module(x), torch.ones(2)).remedy.startswith("Use it as it was before torch.jit")
+    assert "to_dense()" in fullgraph(lambda x: x + x, torch.eye(2).to_sparse()).remedy
+
+
+def test_numbers_that_python_draws():
+    def explore(x):
+        return [x] if random.random() < 0.5 else [x + 1, x]
+
+    error = fullgraph(explore, torch.ones(2))
+    assert "`random.random() < 0.5`" in error.remedy and "needs a number that Python draws; pass it" in error.remedy
 
 
 def test_clocks_and_files(tmp_path):

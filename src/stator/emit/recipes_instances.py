@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import operator
 import types
+import typing
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,8 +17,21 @@ from .recipes_containers import create
 def build_instance(obj: object, solid: type, heap: Heap) -> Plan:
     if type(obj) is object:
         return Plan(piece("{0}()", Const(object)))
-    # `List[int]` and the like are instances of Python classes that nobody changes.
+    if isinstance(obj, _ALIAS):
+        return _build_alias(obj)
+    # What `typing` has made are instances of Python classes that nobody changes.
     return Plan(create(object, obj), frozen=raw.class_dict(type(obj)).get("__module__") == "typing")
+
+
+_ALIAS: Any = type(typing.List[int])  # noqa: UP006
+
+
+def _build_alias(obj: Any) -> Plan:
+    """`List[T]`: asked for again, as `typing` gives the same object each time."""
+    maker, (origin, args) = obj.__reduce__()
+    if maker is not operator.getitem:
+        return Plan(create(object, obj), frozen=True)
+    return Plan(piece("{0}[{1}]", origin, args))
 
 
 # State.
