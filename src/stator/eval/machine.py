@@ -308,7 +308,7 @@ def leave(frame: Frame) -> Any:
     """The frame returns or yields: give CPython's frame what it must hold."""
     result = frame.result
     frame.result = None
-    if type(result) in frame.world.texts and frame.code.co_name in TEXT_METHODS:
+    if type(result) in frame.world.texts and (frame.code.co_name in TEXT_METHODS or frame.world.asker_looks):
         result = result.decay()
     if type(result) in frame.world.number_types and is_for_native(frame):
         result = result.decay()
