@@ -25,6 +25,7 @@ def copied(host: Any, f: Frame, function: Any, args: Any, kwargs: dict[str, Any]
     if type(function) is not types.BuiltinFunctionType or len(args) != 1:
         return None
     is_method = function.__name__ == "new_tensor" and type(function.__self__) is TracedTensor
+    like: Any
     name, like = ("tensor.new_tensor", function.__self__) if is_method else ("torch.tensor", args[0])
     given = {option: value for option, value in (kwargs or {}).items() if value is not None}
     if is_method and (type(args[0]) is TracedArray or is_array(args[0])):
