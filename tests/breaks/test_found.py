@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import threading
+import typing
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -667,3 +668,21 @@ def test_guards_leave_partials_without_a_dict() -> None:
     for _ in range(2):
         compiled(torch.ones(1), part)
     assert functools.partial(part, 2).func is given
+
+
+def generics(x: Any) -> Any:
+    T = typing.TypeVar("T")
+
+    class Own(typing.Generic[T]):
+        pass
+
+    many, maybe, own, either = list[Own], typing.Optional[Own], Own[int], typing.Union[Own, int]
+    of_t, chosen, noted = typing.List[T], typing.Literal["a", 3], typing.Annotated[Own, "x"]  # noqa: UP006
+    stator.graph_break()
+    same = [maybe is typing.Optional[Own], own is Own[int], either is typing.Union[Own, int], many == list[Own]]
+    same += [of_t is typing.List[T], chosen is typing.Literal["a", 3], noted is typing.Annotated[Own, "x"]]  # noqa: UP006
+    return same, own.__origin__ is Own, noted.__metadata__, isinstance(own(), Own), x + 1
+
+
+def test_generics_over_a_break_are_those_that_typing_gives() -> None:
+    check(generics, vary=[(torch.ones(1),)] * 3, fullgraph=False, expect_breaks=None, expect_recompiles=None)

@@ -70,6 +70,60 @@ def test_derived_with_offset_and_without_root():
     same(lambda x: x.view(2, -1), (torch.randn(8),), dynamic_shapes=({0: 2 * half},), more=[((torch.randn(6),), {})])
 
 
+def test_conditions_that_hold_for_all_sizes():
+    """What torch cannot prove, and no Dim needs to say."""
+
+    def halves(x):
+        n = x.shape[0] // 2
+        return x[:n].sum(), x[n:].sum(), n
+
+    def rounded_up(x):
+        if pad := -x.shape[1] % 8:
+            x = nn.functional.pad(x, (0, pad))
+        return x.view(x.shape[0], -1, 8).mean(-1)
+
+    spec = {"x": {0: Dim("n", min=4)}}
+    program = same(halves, (torch.randn(7),), dynamic_shapes=spec, save=True, more=sized((4,), (9,), (100,)))
+    assert [(int(r.lower), str(r.upper)) for r in program.range_constraints.values()] == [(4, "int_oo")]
+    spec = {"x": {0: Dim("b", max=20), 1: Dim("s", min=9)}}
+    same(rounded_up, (torch.randn(2, 13),), dynamic_shapes=spec, save=True, more=sized((3, 16), (5, 9), (2, 99)))
+
+
+def sized(*shapes):
+    return [((torch.randn(shape),), {}) for shape in shapes]
+
+
+def test_names_that_torch_is_not_told_still_relate():
+    def apart(x, y, z):
+        n = x.shape[0] // 2
+        return x[:n].sum(), x[n:].sum(), y.sum(), z * 2
+
+    n = Dim("n", min=4)
+    spec = {"x": {0: n}, "y": {0: n}, "z": {0: 2 * n + 1}}
+    more = [((torch.randn(n), torch.randn(n), torch.randn(2 * n + 1)), {}) for n in (4, 10)]
+    run = same(apart, (torch.randn(7), torch.randn(7), torch.randn(15)), dynamic_shapes=spec, more=more).module()
+    for wrong in ((10, 11, 21), (10, 10, 20), (3, 3, 7)):
+        with pytest.raises((AssertionError, RuntimeError)):
+            run(*map(torch.randn, wrong))
+
+
+def test_a_named_size_and_an_int():
+    """Together they have a bound, which is checked for the int that a call gives."""
+
+    class Cache(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("kept", torch.zeros(1, 32, 8))
+
+        def forward(self, x, start):
+            self.kept[:, start : start + x.shape[1]] = x
+            return self.kept * 1
+
+    spec = {"x": {1: Dim("n", max=8)}, "start": Dim.DYNAMIC}
+    more = [((torch.randn(1, n, 8), start), {}) for n, start in ((2, 7), (4, 28))]
+    same(Cache(), (torch.randn(1, 3, 8), 4), dynamic_shapes=spec, save=True, more=more)
+
+
 def test_shapes_collection():
     x, y = torch.randn(4, 3), torch.randn(5, 3)
     shapes = ShapesCollection()

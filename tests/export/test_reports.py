@@ -114,7 +114,36 @@ def test_what_torch_cannot_show():
 
     report = violation(padded, (torch.randn(3, 10),), {"x": {0: a, 1: b}})
     assert "dimension 1 of `x` (Dim 'b') must be at least 5" in report and "return x.view(" in report
-    assert "dynamic_shapes = {'x': {0: Dim.AUTO, 1: Dim.AUTO}}" in report
+    assert "    b = Dim('b', min=9)\n    dynamic_shapes = {'x': {0: a, 1: b}}" in report
+
+
+def test_bounds_of_what_is_divided():
+    def rounds(x, y):
+        if (x.shape[0] + 3) // 4 <= 20 and y.shape[0] // 2 > 3:
+            return x * 2
+        return x
+
+    report = violation(rounds, (torch.randn(7, 2), torch.randn(9)), {"x": {0: a}, "y": {0: b}})
+    assert "dimension 0 of `x` (Dim 'a') must be at most 80" in report
+    assert "dimension 0 of `y` (Dim 'b') must be at least 8" in report
+
+
+def test_one_size_in_the_middle():
+    """A condition that fails for a single size far from the example is found by the numbers in it."""
+
+    def hole(x):
+        return x if x.shape[0] // 2 == 500 else x + 1
+
+    assert "(x.shape[0] // 2) != 500, which no Dim can say" in violation(hole, (torch.randn(7),), {"x": {0: a}})
+
+
+def test_constant_int():
+    def scaled(x, k):
+        return x * 3 if k == 4 else x
+
+    report = violation(scaled, (torch.randn(7), 4), {"x": {0: a}, "k": Dim.DYNAMIC})
+    assert "`k` varies, but the program works for 4 only" in report and "if k == 4" in report
+    assert "dynamic_shapes = {'x': {0: a}, 'k': None}" in report
 
 
 def test_several_demands_at_once():

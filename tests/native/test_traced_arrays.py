@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import stator
+from stator.report.events import recording
 from tests.harness import check
 
 TABLE = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -263,3 +264,46 @@ def test_scalars_of_numpy_with_symbolic_sizes():
 
     sizes = [torch.ones(size) for size in (2, 3, 4)]  # numpy calculates from the second one on
     check(program, vary=sizes, fullgraph=False, expect_recompiles=None, expect_breaks=None)
+
+
+TRIPLE = np.array((0, 3, 5))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, array: x + x.new_tensor(TRIPLE),
+        lambda x, array: x.new_tensor(array)[0] + x,
+        lambda x, array: x.new_tensor(x.numpy() * 2, dtype=torch.float64) + x.new_tensor(np.arange(1.5, 4)),
+        lambda x, array: torch.zeros(2, dtype=torch.int64).new_tensor(x.numpy() * 1.5),
+    ],
+)
+def test_new_tensors_of_arrays(program, backend):
+    check(program, vary=[(torch.ones(3), np.array([k, k + 1])) for k in (2, 4)], backend=backend)
+
+
+def columns(x, array):
+    y = x.clone()
+    y[:, array[0]] = 1
+    y[array[1], 0] = 2
+    return x[array[0]], x[:, array[1]].sum(), x[array[1] :, : array[0]], x[..., array[0], None], y
+
+
+def rows_one_by_one(x, array):
+    for i in np.arange(x.size(1)):
+        x = x + x[:, (i), :].unsqueeze(1)
+    return x
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_items_of_arrays_as_indices(backend):
+    calls = [(torch.arange(36.0).view(6, 6), np.array([k, k - 1])) for k in (3, 4, 5)]
+    check(columns, vary=calls, backend=backend)
+
+
+def test_numbers_of_numpy_that_vary_as_indices():
+    calls = [(torch.randn(3, n, 2), None) for n in (3, 4, 5)]
+    with recording("break", here=True) as seen:
+        check(rows_one_by_one, vary=calls, fullgraph=False, expect_breaks=None, expect_recompiles=None)
+    assert {event.break_id for event in seen} <= {"varying-number", "varying-loop"}

@@ -2,10 +2,12 @@
 
 import dis
 import pickle
+import random
 import time
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import stator
 from stator.breaks import BREAKS
@@ -214,6 +216,42 @@ def test_a_pattern():
 
     error = fullgraph(program, torch.ones(2))
     assert " feeds `match`; choose" in error.remedy
+
+
+def test_operations_that_fail():
+    def causal(x):
+        return F.scaled_dot_product_attention(x, x, x, is_causal=bool((x == 1).all())) + 1
+
+    def caught(x):
+        try:
+            return x @ torch.ones(7)
+        except RuntimeError:
+            return x + 1
+
+    assert fullgraph(causal, torch.ones(1, 2, 3, 4)).remedy.startswith("Pass a number that is known before the data is")
+    assert fullgraph(caught, torch.ones(3)).remedy.startswith("Where it raises in eager too, test sizes and types")
+
+
+class Scripted(torch.jit.ScriptModule):
+    def forward(self, x):
+        return x + 1
+
+
+def test_what_is_no_plain_tensor():
+    module = Scripted()
+    assert fullgraph(lambda x: module(x), torch.ones(2)).remedy.startswith("Use it as it was before torch.jit")
+    assert "to_dense()" in fullgraph(lambda x: x + x, torch.eye(2).to_sparse()).remedy
+
+
+def test_numbers_that_python_draws():
+    def explore(x):
+        if random.random() < 0.5:
+            return x + 1
+        return x.sin()
+
+    (found,) = stator.explain(explore, backend="eager")(torch.ones(2)).breaks
+    assert found.remedy.startswith("`random.random() < 0.5` on line ")
+    assert "needs a number that Python draws; pass it as an argument" in found.remedy
 
 
 def test_clocks_and_files(tmp_path):

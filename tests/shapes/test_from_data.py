@@ -311,3 +311,26 @@ def test_sizes_too_large_for_their_tensor():
     sizes = (4, 6, 300, 255, 256, 9)
     check(program, vary=[(torch.zeros(n),) for n in sizes], fullgraph=False, expect_recompiles=None, expect_graphs=None,
           expect_breaks=None)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, mask: torch.nn.functional.binary_cross_entropy(x[~mask], torch.zeros_like(x[~mask])),
+        lambda x, mask: x[(x > 0.5) & mask] * x[(x > 0.5) & mask],
+        lambda x, mask: x[torch.isfinite(x)] * x.log()[x.isfinite()],
+        lambda x, mask: x[mask.logical_not()] - (x * 2)[mask.logical_not()],
+    ],
+)
+def test_a_condition_made_twice_is_one(program):
+    calls = [(torch.tensor([0.2, 0.6, 0.9, 0.4]), tensor(mask)) for mask in ([True, False, True, False], [False] * 4)]
+    check(program, vary=calls)
+
+
+def test_a_condition_made_again_after_a_write():
+    def program(x, mask):
+        before = x[~mask]
+        mask[0] = True
+        return before.sum() + x[~mask].sum(), before.shape, x[~mask].shape
+
+    check(program, vary=[(torch.rand(4), tensor(mask)) for mask in ([False] * 4, [True, False, True, False])])

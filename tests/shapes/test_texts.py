@@ -1,5 +1,6 @@
 """Strings that vary, texts with numbers that vary, and both as keys: compiled twice unless somebody looks into them."""
 
+import itertools
 import re
 import string
 
@@ -193,3 +194,33 @@ def test_texts_that_c_looks_into_are_no_mistakes(program):
     with recording("error") as errors:
         check(program, vary=calls, fullgraph=False, expect_breaks=None, expect_recompiles=None)
     assert not errors
+
+
+def told(run):
+    """What a call gives, or the error it raises."""
+    try:
+        return run()
+    except TypeError as error:
+        return str(error)
+
+
+def from_generators(x, n):
+    return x + 1, told(lambda: ", ".join(str(m) for m in [n, n + 1])), told(lambda: f"{n}".join(c for c in "ab"))
+
+
+def from_callbacks(x, n):
+    return x + 1, told(lambda: re.sub("a", lambda match: f"{n}", "banana"))
+
+
+def from_iterators(x, n):
+    rest = map(lambda value: value, ["a", "b", f"{n}"])
+    next(rest)
+    given = (map(str, [n, 2]), iter([f"{n}"]), reversed([f"{n}", "z"]), {f"{n}": 1}, filter(None, [f"{n}", ""]))
+    given += (map(lambda value: value, ["a", n]), iter(["a", n]), itertools.repeat(f"{n}", 2), {1: 2}.values(), 5)
+    return x + 1, [told(lambda each=each: "-".join(each)) for each in given], "".join(rest), list(rest)
+
+
+@pytest.mark.parametrize("program", [from_generators, from_callbacks, from_iterators])
+def test_texts_that_c_is_given_one_by_one(program):
+    """C raises for what is no str; a program that handles TypeError must not see that."""
+    check(program, vary=[(torch.ones(2), n) for n in (5, 6, 9, 4)], expect_recompiles=None)

@@ -15,7 +15,9 @@ from . import (
 from .plan import Heap, Plan, Recipe
 
 # Rows that rebuild all state themselves, `__dict__` included.
-WHOLE: dict[int, Recipe] = {id(cls): recipe for cls, recipe in {**recipes_classes.ROWS, **tracebacks.ROWS}.items()}
+WHOLE: dict[int, Recipe] = {
+    id(cls): recipe for cls, recipe in {**recipes_classes.ROWS, **tracebacks.ROWS, **recipes_instances.WHOLE}.items()
+}
 ROWS: dict[int, Recipe] = {
     id(cls): recipe
     for table in (

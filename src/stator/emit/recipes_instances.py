@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import operator
 import types
+import typing
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,9 +17,26 @@ from .recipes_containers import create
 def build_instance(obj: object, solid: type, heap: Heap) -> Plan:
     if type(obj) is object:
         return Plan(piece("{0}()", Const(object)))
-    # `List[int]` and the like are instances of Python classes that nobody changes.
-    return Plan(create(object, obj), frozen=raw.class_dict(type(obj)).get("__module__") == "typing")
+    # What `typing` has made are instances of Python classes that nobody changes.
+    return Plan(create(object, obj), frozen=is_of_typing(obj))
 
+
+def is_of_typing(obj: object) -> bool:
+    return raw.class_dict(type(obj)).get("__module__") == "typing"
+
+
+def build_alias(obj: Any, solid: type, heap: Heap) -> Plan:
+    """`List[T]`: asked for again, as `typing` gives the same object each time."""
+    maker, (origin, args) = obj.__reduce__() if is_of_typing(obj) else (None, (None, None))
+    if maker is not operator.getitem:
+        return build_instance(obj, object, heap).then(state(obj, solid, heap))
+    return Plan(piece("{0}[{1}]", origin, args))
+
+
+_ALIAS: Any = type(typing.List[int])  # noqa: UP006
+WHOLE: dict[type, Any] = {
+    cls: build_alias for cls in vars(typing).values() if isinstance(cls, type) and issubclass(cls, _ALIAS)
+}
 
 # State.
 

@@ -152,13 +152,10 @@ class Machine:
         frame.steps = 0
         frame.started = 0
         frame.path = ()
-        outer = frame.outer
-        asked = outer is None or frame.generator is not None or frame.function is outer.called
-        self.place(frame, outer)
+        self.place(frame, frame.outer)
         try:
             went_round(frame)
-            result = self.activate(frame)
-            return result if asked or type(result) not in self.world.texts else result.decay()  # C looks into it
+            return self.activate(frame)
         except Exception:
             if frame.steps:
                 twins = self.world.twins_of(frame.callee) if frame.direct else ()
@@ -340,7 +337,7 @@ def leave(frame: Frame) -> Any:
     """The frame returns or yields: give CPython's frame what it must hold."""
     result = frame.result
     frame.result = None
-    if type(result) in frame.world.texts and frame.code.co_name in TEXT_METHODS:
+    if type(result) in frame.world.texts and (frame.code.co_name in TEXT_METHODS or frame.world.asker_looks):
         result = result.decay()
     if type(result) in frame.world.number_types and is_for_native(frame):
         result = result.decay()

@@ -13,7 +13,7 @@ from torch import fx, nn
 from stator import _frames
 from stator.errors import Again, ExportError, StatorError, unsupported
 from stator.eval.machine import Machine
-from stator.exporting.dims import Shapes
+from stator.exporting.dims import Leaf, Shapes
 from stator.exporting.finding import Found, Seeker
 from stator.exporting.outside import ProgramAssembly, describer
 from stator.exporting.places import Origin, Where, user_place
@@ -37,6 +37,7 @@ class ProgramHost(TensorHost):
 
     def __init__(self, policy: Named, shapes: Shapes, root: nn.Module | None) -> None:
         super().__init__(frozenset(), policy)
+        self.numbers = policy.numbers
         self.floats.has_ints = False
         self.shapes = shapes
         self.names = {} if root is None else {id(module): name for name, module in root.named_modules()}
@@ -46,7 +47,7 @@ class ProgramHost(TensorHost):
         compiler.values["_is_exporting_flag"] = compiler.before["_is_exporting_flag"] = True
 
     def make_symbols(self) -> NamedSymbols:
-        return NamedSymbols(self.origin, self.shapes, check)
+        return NamedSymbols(self.origin, self.shapes, self.numbers, check)
 
     def origin(self) -> Any:
         frame = _frames.top_frame()
@@ -193,7 +194,9 @@ class ProgramCapture(Capture):
         return self.hooks.run_graph, loads
 
 
-def capture(call: Call, shapes: Shapes, numbers: set[Path], root: nn.Module | None, names: list[str]) -> Captured:
+def capture(
+    call: Call, shapes: Shapes, numbers: dict[Path, Leaf], root: nn.Module | None, names: list[str]
+) -> Captured:
     """Captures a call; `names` are those of the parameters, by the number of the argument."""
 
     def attempt(policy: Named) -> Captured:
@@ -214,7 +217,7 @@ def capture(call: Call, shapes: Shapes, numbers: set[Path], root: nn.Module | No
         raise
     except Exception as error:
         raised = error
-    attempt(Named([], set()))  # raises it again, if it does with constants
+    attempt(Named([], {}))  # raises it again, if it does with constants
     name = type(raised).__name__
     raise unsupported("symbolic-value", f"with symbolic sizes it raises {name}: {raised}", function=name) from raised
 

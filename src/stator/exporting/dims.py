@@ -64,8 +64,22 @@ class Leaf:
     number: bool = False  # an int that varies
     keys: tuple[Any, ...] = ()  # the way from the parameter's name to it, as pytree names it
 
+    def said(self, loose: set[str]) -> Any:
+        """For torch: the specification; sizes that these Dims name have bounds only."""
+        inferred = {
+            dim: Dim.AUTO(min=row.min, max=row.max)
+            for dim, row in self.dims.items()
+            if row.name is not None and row.name.root in loose
+        }
+        return {**self.given, **inferred} if inferred else self.given
+
     def size(self, dim: int) -> str:
-        return f"dimension {dim} of `{self.where}`"
+        return f"`{self.where}`" if self.number else f"dimension {dim} of `{self.where}`"
+
+    @property
+    def wanted(self) -> Wanted:
+        """What is said about an int that varies."""
+        return Wanted(self.given, self.given.min, self.given.max, self.given.type.name == "DYNAMIC", None, self, 0)
 
 
 class Call(NamedTuple):
@@ -113,6 +127,7 @@ class Shapes:
         self.leaves: list[Leaf] = []
         self.dims: dict[str, tuple[int | None, int | None]] = {}  # bounds of each named Dim
         self.values: dict[str, tuple[int, str]] = {}  # size of each root in the example, and where it is seen
+        self.loose: set[str] = set()  # Dims that torch is not told
         self.tree = self._arguments(call, dynamic_shapes)
 
     @property
@@ -121,8 +136,17 @@ class Shapes:
 
     def spec(self) -> dict[str, Any]:
         """`dynamic_shapes` for torch: complete, in the structure of the arguments."""
-        given: dict[str, Any] = pytree.tree_map(lambda leaf: leaf.given, self.tree)
+        given: dict[str, Any] = pytree.tree_map(lambda leaf: leaf.said(self.loose), self.tree)
         return given
+
+    def loosen(self, names: set[str]) -> None:
+        """Tells torch the bounds of these Dims only; their relations are left to the program."""
+        self.loose |= names
+
+    def relations(self) -> list[list[Wanted]]:
+        """The sizes that each Dim names that torch is not told."""
+        rows = [row for leaf in self.leaves for row in leaf.dims.values() if row.name is not None]
+        return [[row for row in rows if row.name is not None and row.name.root == root] for root in sorted(self.loose)]
 
     # ---- walking over arguments and specification at once ---------------------------------------
 

@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from stator.errors import InvalidArgument
 from stator.exporting.capture import Captured
-from stator.exporting.dims import PRIMITIVES
+from stator.exporting.dims import PRIMITIVES, Wanted
 from stator.exporting.outside import refusal
 from stator.exporting.run import run
 from stator.guards.path import ARG, Path
@@ -40,8 +40,11 @@ def mirror(module: nn.Module, known: dict[int, nn.Module] | None = None) -> nn.M
 class Program:
     """Finds everything that the captured program needs in a module and in the arguments of a call."""
 
-    def __init__(self, captured: Captured, root: nn.Module | None, signature: inspect.Signature) -> None:
+    def __init__(
+        self, captured: Captured, root: nn.Module | None, signature: inspect.Signature, relations: list[list[Wanted]]
+    ) -> None:
         self.captured = captured
+        self.relations = relations  # sizes that belong together, for torch to be told
         self.root = root
         call = captured.call
         leaves = pytree.tree_leaves((call.args, call.kwargs))
@@ -165,6 +168,16 @@ class Program:
 
         for condition in self.captured.conditions:
             torch._check(condition.holds(read))
+        for rows in self.relations:
+            self.check_related([(row.name, leaves[self.leaves[id(row.leaf.value)]].size(row.dim)) for row in rows])
+
+    @staticmethod
+    def check_related(rows: list[tuple[Any, Any]]) -> None:
+        """Sizes with names that are derived from one Dim agree with it."""
+        said, other = rows[0]
+        for name, size in rows:
+            torch._check((size - name.offset) % name.scale == 0)
+            torch._check((size - name.offset) * said.scale == (other - said.offset) * name.scale)
 
 
 def check_result(result: Any) -> None:

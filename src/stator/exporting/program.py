@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from stator.errors import ConstraintViolation, InvalidArgument, Unsupported
 from stator.exporting import dims
-from stator.exporting.capture import capture
+from stator.exporting.capture import Captured, capture
 from stator.exporting.module import Program
 from stator.exporting.report import Facts
 from stator.exporting.suggestion import Relaxed, Suggestion, passing, violation
@@ -62,26 +62,58 @@ def exported(
     except Unsupported as error:
         error.add_note("stator.explain(model)(*args, **kwargs) runs the call and lists all breaks, not only the first")
         raise
-    signature, spec = bound.flat(shapes.spec())
-    program = Program(captured, root, signature)
-
     try:
-        return torch.export.export(
+        return traced(captured, root, bound, shapes, deferred)
+    except TooMuch as complaint:
+        loose = violated(str(complaint.error)) or set(shapes.dims)
+        shapes.loosen(loose)
+        try:
+            return traced(captured, root, bound, shapes, deferred)
+        except TooMuch:
+            raise violation(in_words(str(complaint.error)), Relaxed(shapes, loose)) from complaint.error
+
+
+class TooMuch(Exception):
+    """Torch cannot prove that the program demands no more of sizes than what is said, though that seems to be so."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def traced(
+    captured: Captured, root: nn.Module | None, bound: dims.Call, shapes: dims.Shapes, deferred: bool
+) -> torch.export.ExportedProgram:
+    """The captured program as torch traces it."""
+    signature, spec = bound.flat(shapes.spec())
+    program = Program(captured, root, signature, shapes.relations())
+    complaint, made = None, None
+    try:
+        made = torch.export.export(
             program.module,
-            args,
-            kwargs,
+            captured.call.args,
+            captured.call.kwargs,
             dynamic_shapes=spec if shapes.dynamic else None,
             strict=False,
             prefer_deferred_runtime_asserts_over_guards=deferred,
         )
     except Exception as error:
-        if "Constraints violated" not in str(error):
+        if not is_about_sizes(error):
             raise
+        complaint = error
+    if made is None or shapes.loose:
         facts = Facts(TracedSizes(shapes, program.traced))
         facts.find()
         if facts.demands:
-            raise violation(facts.lines(), Suggestion(facts)) from error
-        raise violation(in_words(str(error)), Relaxed(shapes, violated(str(error)))) from error
+            raise violation(facts.lines(), Suggestion(facts)) from complaint
+    if complaint is not None:
+        raise TooMuch(complaint)
+    return made
+
+
+def is_about_sizes(error: Exception) -> bool:
+    """Whether torch says that the program needs other Dims, or fails while it thinks of some."""
+    return "Constraints violated" in str(error) or "Cannot create Dim" in str(error)
 
 
 def violated(text: str) -> set[str]:
@@ -93,6 +125,7 @@ def violated(text: str) -> set[str]:
 def in_words(text: str) -> list[str]:
     """What torch says about sizes, with them as the user knows them; it suggests names that are not the user's."""
     text = re.sub(r"L\['(\w+)'\]((?:\[[^\]]*\]|\.(?!size\()\w+)*)\.size\(\)\[(\d+)\]", r"\1\2.shape[\3]", text)
+    text = re.sub(r"L\['(\w+)'\]", r"\1", text)
     rows = re.split(r"\n(?:Suggested fixes|\nThe error above)", text)[0].splitlines()[1:]
     return [row for row in rows if row.strip()]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from stator.exporting.dims import Linear, Wanted
 from stator.exporting.places import user_place
+from stator.exporting.trying import bounds, holds_everywhere
 from stator.shapes.expressions import NoForm, Text, fold
 
 MOST = 3  # lines of the program that are shown for one demand
-PROBED = 64  # sizes above that of the example for which a condition is tried
 
 
 @dataclass(eq=False)
@@ -71,7 +71,10 @@ class Facts:
 
     def short(self, symbol: Any) -> str:
         found = self.places.get(symbol)
-        return f"{found[0].leaf.where}.shape[{found[0].dim}]" if found else self.describe(symbol)
+        if not found:
+            return self.describe(symbol)
+        leaf, dim = found[0].leaf, found[0].dim
+        return leaf.where if leaf.number else f"{leaf.where}.shape[{dim}]"
 
     def origins(self, *symbols: Any, exact: bool = False) -> list[Any]:
         """Lines that asked about these symbols; equalities first."""
@@ -149,14 +152,14 @@ class Facts:
         return symbol, int(scale), int(offset)
 
     def _guard(self, guard: Any, named: list[Any]) -> None:
-        """A condition that was checked and is no bound."""
+        """A condition that was checked and is no bound; one with a size that is inferred is inferred, too."""
         expr = guard.expr
         used = [symbol for symbol in named if symbol in expr.free_symbols]
-        if not used or any(self.value(symbol).is_Integer for symbol in used) or self._follows(expr):
+        if not used or len(used) < len(expr.free_symbols) or any(self.value(symbol).is_Integer for symbol in used):
             return
-        if self._is_bound(self.env.replace(expr)):
+        if self._is_bound(self.env.replace(expr)) or self._follows(expr):
             return
-        if expr.free_symbols == {used[0]} and self._from(expr, used[0]):
+        if self._bounds(expr, used[0]) if len(used) == 1 else holds_everywhere(*self._in_parts(expr)):
             return
         origin = getattr(guard.sloc, "origin", None)
         for symbol in used:
@@ -187,23 +190,33 @@ class Facts:
             self.divisors[symbol] = before
         return False
 
-    def _from(self, expr: Any, symbol: Any) -> bool:
-        """Whether a condition holds from some size on; that becomes the bound."""
+    def _bounds(self, expr: Any, symbol: Any) -> bool:
+        """Whether a condition holds from some size on, up to some size or for all; that becomes the range."""
         from torch.utils._sympy.value_ranges import ValueRanges
 
-        known, example = self.ranges[symbol], int(self.env.backed_var_to_val[symbol])
-        last = min(example + PROBED, int(known.upper)) if known.upper.is_Integer else example + PROBED
-        sizes = range(int(known.lower), last + 1)
-        failing = [size for size in sizes if not holds(expr, symbol, size)]
-        if not failing or failing[-1] >= example:
-            return False
-        self.ranges[symbol] = ValueRanges(failing[-1] + 1, known.upper)
-        return True
+        known = self.ranges[symbol]
+        found = bounds(expr, symbol, known, int(self.env.backed_var_to_val[symbol]))
+        if found is not None:
+            self.ranges[symbol] = ValueRanges(found[0], known.upper if found[1] is None else found[1])
+        return found is not None
 
     def _follows(self, expr: Any) -> bool:
         """Whether a condition holds by bounds, derivations and divisibility alone."""
         import sympy  # heavy
-        from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+        from torch.utils._sympy.value_ranges import bound_sympy
+
+        left, ranges = self._in_parts(expr)
+        if left in (sympy.true, sympy.false):
+            return bool(left)
+        if not left.free_symbols <= ranges.keys():
+            return False
+        found = bound_sympy(left, ranges)
+        return bool(found.is_singleton() and found.lower == sympy.true)
+
+    def _in_parts(self, expr: Any) -> tuple[Any, dict[Any, Any]]:
+        """A condition on what sizes are multiples of, and the ranges of its symbols."""
+        import sympy  # heavy
+        from torch.utils._sympy.value_ranges import ValueRanges
 
         ranges = dict(self.ranges)
         left = expr.xreplace({s: self.value(s) for s in expr.free_symbols})
@@ -216,12 +229,7 @@ class Facts:
                 high = (known.upper - name.offset) // name.scale if known.upper.is_Integer else known.upper
                 ranges[part] = ValueRanges(max(2, -(-(known.lower - name.offset) // name.scale)), high)
                 left = left.xreplace({symbol: name.scale * part + name.offset})
-        if left in (sympy.true, sympy.false):
-            return bool(left)
-        if not left.free_symbols <= ranges.keys():
-            return False
-        found = bound_sympy(left, ranges)
-        return bool(found.is_singleton() and found.lower == sympy.true)
+        return left, ranges
 
     @staticmethod
     def _is_bound(expr: Any) -> bool:
@@ -259,16 +267,6 @@ class Facts:
 
     def lines(self) -> list[str]:
         return [line for demand in self.demands for line in demand.lines()]
-
-
-def holds(expr: Any, symbol: Any, size: int) -> bool:
-    """Whether a condition on one symbol holds for a size; it does not where it makes no sense."""
-    import sympy  # heavy
-
-    try:
-        return bool(expr.xreplace({symbol: sympy.Integer(size)}) == sympy.true)
-    except (ZeroDivisionError, AssertionError):  # as torch's own functions have it
-        return False
 
 
 def divisors(expr: Any, symbol: Any) -> list[int]:

@@ -81,7 +81,7 @@ class Source:
 
     def leaf(self, leaf: Leaf) -> str:
         if leaf.number:
-            return hint(leaf.given)
+            return self.dim(leaf.wanted) or "None"
         rows = {dim: self.dim(wanted) for dim, wanted in leaf.dims.items()}
         known = {dim: text for dim, text in rows.items() if text is not None}
         return "{" + ", ".join(f"{dim}: {text}" for dim, text in known.items()) + "}" if known else "None"

@@ -24,7 +24,7 @@ class Named(Policy):
 
     __slots__ = ("numbers", "wanted")
 
-    def __init__(self, leaves: list[Leaf], numbers: set[Path]) -> None:
+    def __init__(self, leaves: list[Leaf], numbers: dict[Path, Leaf]) -> None:
         super().__init__(None, [(paths.arg(0), "", 0)], unbacked=True)  # something is symbolic
         self.wanted = {id(leaf.value): leaf for leaf in leaves if leaf.dims}
         self.numbers = numbers
@@ -43,12 +43,19 @@ class Named(Policy):
 class NamedSymbols(Symbols):
     """Symbols of which some have names, and are related by them."""
 
-    def __init__(self, origin: Callable[[], Any], shapes: Shapes, report: Callable[[NamedSymbols], None]) -> None:
+    def __init__(
+        self,
+        origin: Callable[[], Any],
+        shapes: Shapes,
+        numbers: dict[Path, Leaf],
+        report: Callable[[NamedSymbols], None],
+    ) -> None:
         super().__init__(origin, unbacked=True)
+        self.numbers = numbers
         self.env.approximate = True  # as torch.export has it
         self.shapes = shapes
         self.report = report
-        self.seen: list[tuple[Wanted, Any]] = []  # each size that varies, and the symbol for it
+        self.seen: list[tuple[Wanted, Any]] = []  # each size and int that varies, and the symbol for it
         self.roots: dict[str, Any] = {}  # name of a Dim -> its symbol
         self.waiting: list[tuple[Linear, Any]] = []  # derived sizes whose root has not been seen
         self.declared: set[Any] = set()  # what holds by the names alone
@@ -63,6 +70,12 @@ class NamedSymbols(Symbols):
         self.seen.append((bounds, symbol))
         if name is not None and known is None:
             self._relate(name, symbol)
+        return made
+
+    def integer(self, path: Path, value: int) -> Any:
+        made = super().integer(path, value)
+        leaf = self.numbers[path]
+        self.seen.append((leaf.wanted, next(s for s, operand in self.sources.items() if operand.path is path)))
         return made
 
     def _relate(self, name: Linear, symbol: Any) -> None:
@@ -157,15 +170,15 @@ class Condition(NamedTuple):
         return found
 
 
-def number_paths(shapes: Shapes, positions: dict[str, int]) -> set[Path]:
-    """The paths of ints that vary, as a capture of the call sees them; `positions` numbers the parameters."""
-    found = set()
+def number_paths(shapes: Shapes, positions: dict[str, int]) -> dict[Path, Leaf]:
+    """The ints that vary by path, as a capture of the call sees them; `positions` numbers the parameters."""
+    found = {}
     for leaf in shapes.leaves:
         if leaf.number and leaf.keys[0] in positions:
             path = paths.arg(positions[leaf.keys[0]])
             for key in leaf.keys[1:]:
                 path = _STEPS[type(key)](path, key)
-            found.add(path)
+            found[path] = leaf
     return found
 
 

@@ -57,6 +57,7 @@ class Host(ImportingWorld):
         self.filters_mutated = False  # warnings that were given may be given again
         self.recorder: Any = None
         self.asker_keeps = False  # the C code that runs now may be given symbolic numbers
+        self.asker_looks = False  # C code that looks at the types of what it is given runs the frames
         self.may_break = False  # a break is no error
         self.locks: dict[int, Any] = {}  # outside locks that the program took
         self.held: dict[int, int] = {}  # how often it has to give them back

@@ -29,6 +29,12 @@ _CLOCK = "Take the time outside of the compiled function, before and after its c
 _FILE = "Read and write files outside of the compiled function, or exclude the function that does with stator.disable."
 _FIND = "compare with a stack of all of them, (torch.stack(values) == value), or do it outside of the compiled function"
 
+_DRAWN = "pass it as an argument, or draw with torch.rand and choose with torch.where"
+_FAILS = "Where it raises in eager too, test sizes and types before it; where it does not, do it outside."
+_ARRAY = "Convert it first: an array with torch.from_numpy, a number of numpy with item()."
+_CHANGES = "Most compilations differ in this alone: pass it as a tensor, keep it the same, or use it outside."
+_KNOWN = "Pass a number that is known before the data is, or choose with torch.where."
+
 # (break, kind of consumer[, its name]) → what to do instead.
 ADVICE: dict[tuple[str, ...], str] = {
     **{(row, "if"): _CHOOSE for row in (BRANCH, VALUE)},
@@ -96,6 +102,15 @@ BY_OPERATION: dict[tuple[str, str], str] = {
     ("outside-type", "ndarray"): "Convert it with torch.from_numpy before the compiled function.",
     ("outside-iterator", "generator"): "Pass list(generator), or call the generator function inside.",
     ("tensor-numpy", "Tensor.data_ptr"): "Compare tensors with `is`; addresses belong to the running program.",
+    (
+        "native-unknown",
+        "torch.jit",
+    ): "Use it as it was before torch.jit compiled it: Python is compiled anyway.",
+    ("outside-type", "changing"): _CHANGES,
+    ("tensor-subclass", "A sparse tensor"): "Pass x.to_dense(), or indices and values for torch.index_add.",
+    ("tensor-operation", "operation that fails"): _FAILS,
+    **{("tensor-operation", array): _ARRAY for array in ("ndarray", "TracedArray")},
+    ("tensor-operation", "number from data"): _KNOWN,
     ("tensor-metadata", "Tensor.detach_"): "Use x.detach(), which makes a new tensor.",
     ("tensor-metadata", "Tensor.requires_grad_"): "Set requires_grad before the compiled function.",
 }
@@ -135,6 +150,8 @@ def remedy(break_id: str, fields: Mapping[str, Any], stack: Sequence[Location]) 
         return advice
     if stack and (advice := COMPARING.get((break_id, _called(stack[-1].expression)))):
         return f"{_operation(fields, stack)} compares tensors by their data; {advice}."
+    if stack and break_id in (BRANCH, VALUE) and _draws(stack[-1].expression):
+        return f"{_operation(fields, stack)} needs a number that Python draws; {_DRAWN}."
     use = consumer_of(stack)
     advice = _advice(break_id, use) if use is not None else None
     if use is None or advice is None:
@@ -167,7 +184,8 @@ def _advice(break_id: str, use: Use) -> str | None:
 
 def _by_operation(break_id: str, fields: Mapping[str, Any]) -> str | None:
     function = str(fields.get("function", ""))
-    names = (function, function.rpartition(".")[0], str(fields.get("type", "")))
+    kind = str(fields.get("type", ""))
+    names = (function, function.rpartition(".")[0], kind, kind.partition(" ")[0])
     return next((BY_OPERATION[break_id, name] for name in names if (break_id, name) in BY_OPERATION), None)
 
 
@@ -179,6 +197,16 @@ def _called(text: str) -> str:
         return ""
     function = tree.func if isinstance(tree, ast.Call) else None
     return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+
+
+def _draws(text: str) -> bool:
+    """Whether a function of a module or generator called `random` is called in an expression."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return False
+    calls = (part for part in ast.walk(tree) if isinstance(part, ast.Call))
+    return any("random" in ast.unparse(call.func).split(".")[:-1] for call in calls)
 
 
 def _operation(fields: Mapping[str, Any], stack: Sequence[Location]) -> str:

@@ -43,7 +43,7 @@ def call_module(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any
     record = host.records.get(id(args[0])) if args else None
     if args and issubclass(type(args[0]), torch.jit.ScriptModule):
         name = args[0].original_name if record is not None else "a module"
-        raise host.refuse("native-unknown", f"call of {name}, compiled by torch.jit", function=name)
+        raise host.refuse("native-unknown", f"call of {name}, compiled by torch.jit", function=name, type="torch.jit")
     check_backward_hooks(host, args[0] if args else None)
     if record is None or record.obj is not args[0] or not is_only_forward(host, record):
         return call_python(host, f, function, args, kwargs)

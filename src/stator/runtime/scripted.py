@@ -44,7 +44,7 @@ def call_scripted(host: Any, f: Frame, scripted: Any, args: list[Any], kwargs: d
         taken = _taken(scripted, given) or _taken(scripted, decayed(host, given, {}))
     if taken is None or _tells(function, 3):
         name = getattr(function, "__qualname__", "a function")
-        raise host.refuse("native-unknown", f"call of {name}, compiled by torch.jit", function=name)
+        raise host.refuse("native-unknown", f"call of {name}, compiled by torch.jit", function=name, type="torch.jit")
     host.guards.add(record.path, IS, scripted, host.origin())
     f.tail = -1  # the frame is not that of this call
     return call_python(host, f, host.enter_const(function), [], taken)

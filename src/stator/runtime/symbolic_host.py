@@ -88,14 +88,15 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
     elif issubclass(type(function), type) and reads_texts(function):
         args = [without_text(arg) for arg in args]
         kwargs = kwargs and {name: without_text(arg) for name, arg in kwargs.items()}
-    asker, host.asker_keeps = host.asker_keeps, kept
+    before = host.asker_keeps, host.asker_looks
+    host.asker_keeps, host.asker_looks = kept, not kept and not runs_python(function)
     try:
         if not host.counts_rounds:
             return Host.call(host, f, function, args, kwargs)
-        before, made = unrolling.stamp(host), Host.call(host, f, function, args, kwargs)
+        stamp, made = unrolling.stamp(host), Host.call(host, f, function, args, kwargs)
     finally:
-        host.asker_keeps = asker
-    unrolling.note(host, f, function, given, made, before)
+        host.asker_keeps, host.asker_looks = before
+    unrolling.note(host, f, function, given, made, stamp)
     if known is not None and host.recorder.takes(function):
         pinning.note(host, f, [*given, *(kwargs or {}).values()], made, known)
     elif known is not None and not runs_python(function):
@@ -134,8 +135,24 @@ def row_of(function: Any) -> Caller | None:
     if kind is types.BuiltinFunctionType and type(function.__self__) is torch.Size and function.__name__ == "numel":
         return lambda host, f, args: math.prod(function.__self__)
     if kind is types.BuiltinFunctionType and type(function.__self__) is str and function.__name__ in STR_METHODS:
+        if function.__name__ == "join":
+            return lambda host, f, args: join(host, f, function.__self__, args)
         return lambda host, f, args: STR_METHODS[function.__name__](function.__self__, args)
     return ROWS.get(function) if kind in ROW_KINDS else None
+
+
+def join(host: Any, f: Frame, separator: str, args: list[Any]) -> Any:
+    """What other iterables give becomes a list first: C looks at the types of the items."""
+    if len(args) == 1 and type(args[0]) in ONE_BY_ONE:
+        args[0] = host.call(f, list, [args[0]], None)
+    return STR_METHODS["join"](separator, args)
+
+
+# Those of C; a generator's frames know who asks.
+ONE_BY_ONE = frozenset({
+    *(type(iter(made())) for made in (list, tuple, dict, set)), type(reversed([])), map, filter,
+    dict, set, frozenset, type({}.keys()), type({}.values()), itertools.chain, itertools.islice, itertools.repeat,
+})  # fmt: skip
 
 
 def decayed(host: Any, value: Any, seen: dict[int, Any]) -> Any:
@@ -295,8 +312,8 @@ def is_answer(host: Any, function: Any, result: Any) -> bool:
 
 
 def is_size(host: Any, number: TracedInt) -> bool:
-    """Whether a number is made of sizes of tensors and lengths of containers alone; how many layers a module has is none
-    of these, as other ones are another program."""
+    """Whether a number is made of sizes of tensors and lengths of containers alone; the number of layers of a module is
+    none of these, as other ones are another program."""
     found = list(pinning.sources(host, number))
     return bool(found) and all(
         kind == "size" or (pinning.is_length(path) and not any(step.key in LAYERS for step in path.chain()))

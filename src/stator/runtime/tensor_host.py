@@ -368,9 +368,13 @@ class TensorHost(NumberHost):
             first_rounds.note(self, f)
 
     def as_index(self, f: Frame, key: Any) -> Any:
-        """A key for a tensor: torch takes arrays with one dimension as tensors."""
-        if type(key) is tuple and any(type(part) is TracedArray or is_array(part) for part in key):
-            return tuple(self.as_index(f, part) for part in key)
+        """A key for a tensor: torch takes arrays with one dimension as tensors, and numbers of numpy as such."""
+        if type(key) is tuple:
+            return tuple([self.as_index(f, part) for part in key])
+        if type(key) is slice and TracedArray in map(type, (key.start, key.stop, key.step)):
+            return slice(*[self.as_index(f, part) for part in (key.start, key.stop, key.step)])
+        if type(key) is TracedArray and key.is_scalar and key._tensor._meta.dtype in INT_DTYPES:
+            return self.record(f, torch.Tensor.item, [tensor_of(key)], None)
         if type(key) is TracedArray and not key.is_scalar and len(key.sizes) == 1:
             found: Any = tensor_of(key) if key._tensor._meta.dtype in INDEX_DTYPES else key
         elif is_array(key) and key.ndim == 1 and ARRAY_DTYPES.get(key.dtype) in INDEX_DTYPES:
@@ -555,7 +559,8 @@ def make_size(otherwise: Any, host: Any, f: Frame, function: Any, args: list[Any
 
 
 INDEXED = frozenset({operator.getitem, operator.setitem})
-INDEX_DTYPES = frozenset({torch.bool, torch.int64, torch.int32, torch.int16})
+INT_DTYPES = frozenset({torch.int64, torch.int32, torch.int16})
+INDEX_DTYPES = INT_DTYPES | {torch.bool}
 
 
 STAND_INS = frozenset({TracedTensor, TracedArray})

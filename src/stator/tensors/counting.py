@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import fx
 from torch.utils import _pytree as pytree
 
 from stator.shapes.questions import NotKnown
@@ -97,7 +98,14 @@ def plan(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], symbols: Symb
     return Plan(New(meta), meta, (), (), True, False, {symbol: _place()})
 
 
-_COMPARISONS = frozenset({operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge})
+# What makes masks, and gives the same one for the same operands.
+_CONDITIONS = frozenset({
+    operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge,
+    operator.invert, operator.and_, operator.or_, operator.xor,
+    *(getattr(owner, f"logical_{name}") for owner in (torch, torch.Tensor) for name in ("not", "and", "or", "xor")),
+    *(getattr(owner, f"is{name}") for owner in (torch, torch.Tensor) for name in ("nan", "inf", "finite")),
+})  # fmt: skip
+DEEPEST = 4  # conditions within conditions
 
 
 class Counts:
@@ -129,11 +137,17 @@ class Counts:
 
 
 def _key(mask: TracedTensor, writes: int) -> Any:
-    """A mask as it is now; the same comparison made twice gives the same one as long as nothing is written."""
+    """A mask as it is now; the same condition made twice gives the same one as long as nothing is written."""
     node = mask._node
-    if node.op == "call_function" and node.target in _COMPARISONS and not node.kwargs:
-        return node.target, node.args, writes
-    return node, len(mask._storage.writes)
+    made = _made_of(node, DEEPEST)
+    return (node, len(mask._storage.writes)) if made is node else (made, writes)
+
+
+def _made_of(value: Any, depth: int) -> Any:
+    """A condition and what it is made of; anything else as it is."""
+    if depth and isinstance(value, fx.Node) and value.target in _CONDITIONS and not value.kwargs:
+        return value.target, *(_made_of(arg, depth - 1) for arg in value.args)
+    return value
 
 
 def _apart(rank: int, symbol: Any, count: Any, symbols: Symbols) -> Plan:

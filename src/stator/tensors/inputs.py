@@ -90,8 +90,13 @@ def check_input(tensor: torch.Tensor) -> None:
     check_class(kind)
     if isinstance(tensor, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         raise UnsupportedTensor(kind.__qualname__, "a tensor wrapped by a functional transform")
+    if tensor.is_sparse or tensor.layout in COMPRESSED:
+        raise UnsupportedTensor("A sparse tensor", f"layout {tensor.layout}, dtype {tensor.dtype}")
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
         raise UnsupportedTensor(kind.__qualname__, f"layout {tensor.layout}, dtype {tensor.dtype}")
+
+
+COMPRESSED = frozenset({torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc})
 
 
 def meta_of_input(tensor: torch.Tensor) -> Meta:

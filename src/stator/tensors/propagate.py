@@ -31,7 +31,7 @@ from stator.tensors.hidden import hidden_writes
 from stator.tensors.lowering import substitute
 from stator.tensors.meta import Meta, SymbolicMeta, meta_of
 from stator.tensors.plan import Again, Constant, Group, New, Plan, Same
-from stator.tensors.signals import DataDependent, NotLeaf, OpFailed, UnsupportedOp, describe
+from stator.tensors.signals import DataDependent, NotLeaf, NumberFromData, OpFailed, UnsupportedOp, describe
 from stator.tensors.symbolic_forms import FORMS
 from stator.tensors.traced import TracedTensor
 
@@ -230,7 +230,8 @@ def quiet(func: Any) -> Iterator[list[warnings.WarningMessage]]:
             raise DataDependent(describe(func), "a tensor where a number is taken") from None
         if "on tensor with symbolic sizes/strides" in str(error):
             raise DataDependent(describe(func), "it needs to know a size", "data-dependent-shape") from None
-        raise OpFailed(error, describe(func)) from error
+        failed = NumberFromData if "not Sym" in str(error) else OpFailed  # "must be bool, not SymBool"
+        raise failed(error, describe(func)) from error
     finally:
         _log.disabled = disabled
         torch.set_autocast_cache_enabled(cache)

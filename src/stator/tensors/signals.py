@@ -65,14 +65,23 @@ class HiddenNumber(DataDependent):
 class OpFailed(TensorSignal):
     """The operation raised; eager has to run it to raise the error in its own words."""
 
+    kind = "operation that fails"
+
     def __init__(self, original: BaseException, what: str = "the operation") -> None:
         first = str(original).partition("\n")[0]  # torch's own stack follows
         super().__init__(what, f"{what} raised {type(original).__name__}: {first}")
+        self.fields["type"] = self.kind
         self.original = original
         self.__cause__ = original
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.original, self.what)
+
+
+class NumberFromData(OpFailed):
+    """The operation takes a plain number or bool where the program gives it one that only data tells."""
+
+    kind = "number from data"
 
 
 class NotLeaf(TensorSignal):
