@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import operator
 import sys
-import types
 from collections.abc import Collection, Container, Iterable
 from typing import Any
 
@@ -17,9 +16,8 @@ from stator.code.decode import CodeInfo
 from stator.control.breaking import Regions
 from stator.errors import Unsupported
 from stator.frame import Frame, throw
-from stator.guards.check import EQ, TENSOR
+from stator.guards.check import EQ
 from stator.guards.path import Path
-from stator.guards.tensor_spec import TensorSpec
 from stator.native import policy, spelled
 from stator.native.attribute_rows import READERS, WRITERS
 from stator.native.callers import CALLERS, call_python
@@ -33,6 +31,7 @@ from stator.runtime import (
     choices,
     choosing,
     choosing_modules,
+    conversions,
     copy_warnings,
     cutting,
     entering,
@@ -48,7 +47,6 @@ from stator.runtime import (
     padding,
     pinning,
     prepared,
-    scalar_warning,
     small_tensors,
     symbolic_host,
     tensor_lists,
@@ -56,13 +54,14 @@ from stator.runtime import (
     unrolling,
 )
 from stator.runtime import asserting as asserting  # rows
+from stator.runtime import entering_tensors as entering_tensors
 from stator.runtime import function_modes as function_modes  # rows
 from stator.runtime import new_tensors as new_tensors
 from stator.runtime.compiling import is_compiling, not_compiling
 from stator.runtime.first_rounds import Arrivals
 from stator.runtime.guarded_views import guard_view
 from stator.runtime.number_calls import STANDS_FOR
-from stator.runtime.number_host import NumberHost, name_of
+from stator.runtime.number_host import NumberHost
 from stator.runtime.optimizers import is_compiling_in
 from stator.runtime.spelling import Spelling
 from stator.runtime.tensor_attributes import read_outside, read_tensor, write_tensor
@@ -74,17 +73,14 @@ from stator.shapes.texts import TracedText
 from stator.tensors import constants, values
 from stator.tensors.array_calls import DTYPES as ARRAY_DTYPES
 from stator.tensors.arrays import TracedArray, is_array, rows, tensor_of
-from stator.tensors.inputs import check_input
 from stator.tensors.lowering import ForeignArgument
 from stator.tensors.modes import devices_inside
-from stator.tensors.signals import NotLeaf, OutsideAttribute, UnsupportedTensor
-from stator.tensors.subclasses import PLAIN
-from stator.tensors.traced import TracedTensor, is_traced
+from stator.tensors.signals import NotLeaf, OutsideAttribute
+from stator.tensors.traced import TracedTensor
 from stator.world import attributes
 from stator.world.constants import CONSTANT_TYPES, constant
-from stator.world.door import FAMILIES, IMPORTERS
+from stator.world.door import IMPORTERS
 from stator.world.keys import BY_ID
-from stator.world.world import World
 
 # They take the dtype of a scalar of numpy.
 NEW_OF_DATA = frozenset({torch.tensor, torch.as_tensor, torch.asarray, torch.scalar_tensor, torch.Tensor.new_tensor})
@@ -247,10 +243,7 @@ class TensorHost(NumberHost):
             or marked.caller_of(function)
         )
         found = known or super().caller(function)
-        if function is torch.Size:
-            return functools.partial(make_size, found)
-        rule = CONVERSIONS.get(function) if type(function) in (type, types.BuiltinFunctionType) else None
-        return found if rule is None else functools.partial(convert, rule, found)
+        return conversions.converting(function, found)
 
     def seen(self, real: dict[str, Any], name: str) -> Any:
         """What the program sees under a name of a namespace, without a guard."""
@@ -388,7 +381,7 @@ class TensorHost(NumberHost):
         kind = type(obj)
         if kind is TracedFloat and obj.mixed:
             obj = obj.decay()
-        return obj._stands_for if kind in STAND_INS else STANDS_FOR.get(kind, kind)
+        return obj._stands_for if kind in conversions.STAND_INS else STANDS_FOR.get(kind, kind)
 
     def may_hold(self, hooks: Any) -> bool:
         """Whether there may be hooks in a dict: it has some, or the program knows it and may have added some."""
@@ -507,71 +500,12 @@ def ignore_bookkeeping(module: Any) -> None:
         STANDINS.setdefault(module.GenerationTracker.tag.__func__, answer(None))
 
 
-def enter_tensor(world: World, tensor: torch.Tensor, path: Path) -> Any:
-    """A tensor from outside: a graph input, guarded by its metadata."""
-    assert isinstance(world, TensorHost)
-    with world.recorder.paused():
-        try:
-            check_input(tensor)
-        except UnsupportedTensor as error:
-            raise world.located(error) from None
-        spec = TensorSpec.of(tensor)
-        wanted = world.policy.dims(path, tensor)
-        free = world.policy.strides(path, tensor) if spec.plain else frozenset()
-        sizes, strides = (tuple(tensor.shape), tensor.stride()) if (wanted or free) and spec.plain else ((), ())
-    dims = None
-    if sizes:
-        policy = world.policy
-        earlier = policy.earlier(path, wanted, sizes)
-        dims = world.symbolic().tensor(path, sizes, strides, wanted, free, policy.twins(path), earlier)
-        spec = spec.with_dims(*(tuple(number if type(number) is int else None for number in part) for part in dims))
-    if type(tensor) not in PLAIN:
-        world.type_info(type(tensor))
-    traced = world.recorder.input(tensor, name_of(path), dims)
-    world.guards.add(path, TENSOR, spec, world.policy.told(path) or world.origin())
-    world.register(tensor, path, traced)
-    return traced
-
-
-def convert(rule: Any, otherwise: Any, host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    """A call that makes a number of its argument: of a tensor, one that the graph gives."""
-    if len(args) != 1 or kwargs or type(args[0]) not in STAND_INS:
-        return otherwise(host, f, function, args, kwargs)
-    given = args[0]
-    if type(given) is TracedArray:
-        if given.sizes:
-            raise host.refuse("tensor-numpy", "an array with dimensions as a number", function=function.__name__)
-        given = given._tensor
-    try:
-        made = rule(host.recorder, given)
-        if function is float:
-            scalar_warning.note(host, f, given)
-        return made
-    except Unsupported as error:
-        raise host.located(error) from None
-
-
-def make_size(otherwise: Any, host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    """A `torch.Size` of numbers some of which are in tensors."""
-    if len(args) == 1 and type(args[0]) in (list, tuple) and TracedTensor in map(type, args[0]):
-        args = [[host.call(f, operator.index, [one], None) if is_traced(one) else one for one in args[0]]]
-    return otherwise(host, f, function, args, kwargs)
-
-
 INDEXED = frozenset({operator.getitem, operator.setitem})
 INT_DTYPES = frozenset({torch.int64, torch.int32, torch.int16})
 INDEX_DTYPES = INT_DTYPES | {torch.bool}
 
 
-STAND_INS = frozenset({TracedTensor, TracedArray})
 PATIENCE = 10  # looks after which a program with tensors is given up if it does nothing with them
-CONVERSIONS: dict[Any, Any] = {
-    int: values.int_of,
-    float: values.float_of,
-    bool: values.bool_of,
-    operator.index: values.index_of,
-}
-
 
 TensorHost.passing = Host.passing | {module_calls.call_module}
 SIMPLE = frozenset({int, float, bool, str, TracedInt, TracedFloat})  # neither parameter nor buffer nor module
@@ -607,7 +541,6 @@ standin(torch._C._log_api_usage_once)(answer(None))
 
 READERS[id(TracedTensor)] = read_tensor
 WRITERS[id(TracedTensor)] = write_tensor
-FAMILIES.insert(0, (torch.Tensor, enter_tensor))
 BY_ID += [torch.Tensor.__hash__, TracedTensor.__hash__]
 for _kind in (torch.dtype, torch.layout, torch.memory_format, torch.device):
     IMPORTERS[id(_kind)] = constant
