@@ -6,7 +6,6 @@ import operator
 import warnings
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
@@ -14,7 +13,6 @@ import torch
 from torch import fx
 
 from stator.shapes.fused_ops import FUSED
-from stator.shapes.polynomial import Polynomial
 from stator.shapes.scalar import TracedBool
 from stator.shapes.scalar_forms import takes_floats, tensorised, with_tensor
 from stator.shapes.symbols import Symbols
@@ -50,7 +48,6 @@ from stator.tensors.modes import (
     InferenceGuard,
     Left,
     Scope,
-    State,
     check_surroundings,
     default_device,
     read_flags,
@@ -59,12 +56,11 @@ from stator.tensors.modes import (
 from stator.tensors.nodes import NodeWriter
 from stator.tensors.number_nodes import NumberNodes
 from stator.tensors.overlapping import clashes, is_refused
-from stator.tensors.plan import New, Plan
-from stator.tensors.planning import plan_of
+from stator.tensors.plan import New
 from stator.tensors.python_types import CLASSES, as_dtypes
 from stator.tensors.readings import Readings
 from stator.tensors.recording_mode import RecordingMode
-from stator.tensors.rules.table import hint
+from stator.tensors.remembering import plan_for
 from stator.tensors.scalars import ARITHMETIC, DIVISIONS, Scalars, truth_tensor
 from stator.tensors.signals import DataDependent, HiddenNumber, NotLeaf, UnsupportedOp, describe
 from stator.tensors.subclasses import overrides
@@ -78,22 +74,6 @@ SET_ITEM: Any = target_of(operator.setitem)
 NUMBERS = ("alpha", "value")  # arguments that take a number, for which torch reads a tensor
 
 INDEXING: dict[Any, Callable[..., Any]] = {operator.getitem: indexing.get, operator.setitem: indexing.put}
-
-
-def _is_symbolic(key: Any) -> bool:
-    """Whether symbolic numbers are in a key of the memo."""
-    kind = type(key)
-    if kind is tuple:
-        return any(_is_symbolic(part) for part in key)
-    return kind is SymbolicMeta or kind is Polynomial
-
-
-def _at_start(key: Any) -> Any:
-    """The key of the same call on tensors that begin where their memory does; the same object if they do."""
-    if type(key) is tuple:
-        parts = tuple(map(_at_start, key))
-        return key if all(map(operator.is_, parts, key)) else parts
-    return key.at_start() if isinstance(key, Meta) else key
 
 
 USUAL = {torch.float32}  # the default dtype
@@ -447,7 +427,7 @@ class Recorder:
         key = (target.func, state, self._flags, named, *keys)
         plan = None if target.unique else memo.plans.get(key)
         if plan is None:
-            plan = self._plan(target, args, kwargs, found, key, state)
+            plan = plan_for(self, target, args, kwargs, found, key, state)
         if generator is not None:
             named_nodes = {**named_nodes, "generator": generator}
         if plan.mutated and (clashes if self.traces else is_refused)(target.func, args, plan, found):
@@ -466,53 +446,6 @@ class Recorder:
         elif self.follows_data and counting.counts(target.func, args, kwargs):
             self.counts.note(target.func, args, made, self.writes)
         return made
-
-    def _plan(
-        self,
-        target: Target,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        found: list[TracedTensor],
-        key: Any,
-        state: State,
-    ) -> Plan:
-        """What a call does that is not in the memo; what knows symbols of this capture is remembered for it only."""
-        symbolic = self.symbols is not None and _is_symbolic(key)
-        plans = self.symbols.plans if symbolic and self.symbols is not None else memo.plans
-        known: Plan | None = None if target.unique else plans.get(key)
-        start = key if target.unique else _at_start(key)
-        if known is None and start is not key and (there := plans.get(start)) is not None and there.is_anywhere():
-            known = plans[key] = there
-        if known is None and counting.counts(target.func, args, kwargs) and (symbols := self.follow()) is not None:
-            made = counting.plan(target.func, args, kwargs, symbols, state)
-            if made is not None:
-                return made
-        if known is None:
-            if symbolic:
-                known = plan_of(target.func, args, kwargs, found, state, self.symbols, self.symbolic_mode)
-            else:
-                if (
-                    self.symbols is not None
-                ):  # numbers that are constants by now are nothing for the memo of all captures
-                    args, kwargs = hint(args), hint(kwargs)
-                try:
-                    known = plan_of(target.func, args, kwargs, found, state)
-                except DataDependent:
-                    if self.follow() is None:
-                        raise
-                    symbolic, plans = True, self.symbols.plans  # type: ignore[union-attr]
-                    known = plan_of(target.func, args, kwargs, found, state, self.symbols, self.symbolic_mode)
-            if target.opaque:
-                return replace(known, pure=False, silent=False)
-            if known.bindings or target.unique:
-                return known
-            if symbolic:
-                plans[key] = known
-            else:
-                memo.add(key, known)
-            if start is not key and known.is_anywhere():
-                plans[start] = known
-        return known
 
     def memory(self) -> Storage:
         """The memory of a new tensor."""
