@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from stator.code.decode import CodeInfo
+from stator.code.flow311 import SHARING
 from stator.code.terms import Reader
 from stator.code.terms311 import COMPARISON, Term
 
@@ -19,7 +20,6 @@ _TAKEN: dict[str, Callable[[int], int]] = {
     "tuple": lambda arg: arg,
 }
 _MOST = 64  # terms
-_LOADS = frozenset({"LOAD_FAST", "DELETE_FAST", "LOAD_CLOSURE"})
 
 Steps = list[Term]
 
@@ -124,7 +124,7 @@ def read_outside(info: CodeInfo, start: int, end: int) -> set[int]:
     return {
         arg
         for unit, (name, (_, arg, _)) in enumerate(zip(info.names, info.ops, strict=True))
-        if name in _LOADS and not start <= unit < end
+        if name in SHARING and not start <= unit < end
     }
 
 
