@@ -73,6 +73,7 @@ from stator.runtime import (  # noqa: F401 - rows
     numpy_drawing,
     random_state,
     scripted,
+    tensor_attributes,
     tensor_hooks,
     torch_standins,
     transforms,
@@ -399,6 +400,8 @@ class Capture:
         caches.check(host, draft, assembly.outputs.values())
         arrays.check_memory(host, assembly.outputs.values())
         tensor_hooks.check(host)
+        if type(result) is Break:
+            tensor_attributes.check(host)
         hook_handles.check(host)
         logs.check(host)
         host.identities.guard(assembly.written, torch.Tensor)
