@@ -137,8 +137,63 @@ def versions(m: Any, x: Any) -> Any:
     return m.plain._version, made._version, kept._version, copy.deepcopy(m.plain)._version, x * kept
 
 
-PROGRAMS = [write_after, write_to_the_source, write_without_grad, twice, shared_by_parameters, part_of_another, plain,
-            made_inside, frozen_for_a_while, leaves_made_inside, write_to_a_view, view_comes_out]  # fmt: skip
+def swapped(m: Any, x: Any) -> Any:
+    """Autograd remembers the parameter itself, which has its own data again when it is asked."""
+    kept, m.w.data = m.w.data, x.detach()[:1] * 2
+    y = m.w * m.w * x
+    m.w.data = kept
+    return y
+
+
+def swapped_again(m: Any, x: Any) -> Any:
+    parameters = [m.w, m.other]
+    kept = [parameter.data for parameter in parameters]
+    for parameter in parameters:
+        parameter.data = parameter.data + 1
+    m.w.data = m.w.data * 2
+    first, second = torch.cat([m.w, m.other]).exp().chunk(2)
+    y = first * m.w.view(1, 1) + torch.utils.checkpoint.checkpoint(torch.mul, m.other, m.other, use_reentrant=False)
+    for parameter, data in zip(parameters, kept, strict=True):
+        parameter.data = data
+    return y * second * x
+
+
+def swapped_behind_a_break(m: Any, x: Any) -> Any:
+    kept, m.w.data = m.w.data, x.detach()[:1] * 2
+    y = m.w * m.w * x
+    stator.graph_break()
+    m.w.data = kept
+    return y
+
+
+def swapped_with_a_gradient_left(m: Any, x: Any) -> Any:
+    kept, m.w.data = m.w.data, x.detach()[:1] * 2
+    square, y = m.w * m.w, m.w * x
+    grad = torch.autograd.grad(square.sum(), [m.w])[0]
+    m.w.data = kept
+    return y * grad
+
+
+def swapped_for_a_gradient(m: Any, x: Any) -> Any:
+    """What autograd remembers is used up before the parameter has its own data again."""
+    kept, m.w.data = m.w.data, m.w.data + 0.1
+    grad = torch.autograd.grad((m.w * m.w * x.detach()).sum(), [m.w])[0]
+    m.w.data = kept
+    return m.w * grad * x
+
+
+def swapped_for_a_look(m: Any, x: Any) -> Any:
+    kept, m.w.data = m.w.data, m.w.data + 0.1
+    with torch.no_grad():
+        seen = m.w * x
+    m.w.data = kept
+    return m.w * seen * x
+
+
+PROGRAMS = [swapped, swapped_again, swapped_behind_a_break, swapped_with_a_gradient_left, swapped_for_a_gradient,
+            swapped_for_a_look, write_after, write_to_the_source, write_without_grad, twice, shared_by_parameters,
+            part_of_another, plain, made_inside, frozen_for_a_while, leaves_made_inside, write_to_a_view,
+            view_comes_out]  # fmt: skip
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -160,7 +215,9 @@ def test_versions() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("program", [write_after, write_to_the_source, twice])
+@pytest.mark.parametrize(
+    "program", [write_after, write_to_the_source, twice, swapped_for_a_gradient, swapped_for_a_look]
+)
 def test_no_break(program: Callable[[Any, Any], Any]) -> None:
     check(Holder(program), torch.tensor([1.0, 2.0]), backward=True, expect_recompiles=None, expect_graphs=None)
 

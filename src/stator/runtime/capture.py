@@ -69,10 +69,12 @@ from stator.runtime import (  # noqa: F401 - rows
     extremes,
     flex_attention,
     hook_handles,
+    inference_blocks,
     legacy_arrays,
     numpy_drawing,
     random_state,
     scripted,
+    tensor_attributes,
     tensor_hooks,
     torch_standins,
     transforms,
@@ -399,6 +401,9 @@ class Capture:
         caches.check(host, draft, assembly.outputs.values())
         arrays.check_memory(host, assembly.outputs.values())
         tensor_hooks.check(host)
+        if type(result) is Break:
+            tensor_attributes.check(host)
+        inference_blocks.check(host, assembly.outputs.values())
         hook_handles.check(host)
         logs.check(host)
         host.identities.guard(assembly.written, torch.Tensor)
@@ -434,7 +439,7 @@ class Capture:
 
     def needs_histories(self, result: Any, outputs: Any) -> bool:
         """Whether autograd, or what follows a break, looks at the history of single results."""
-        if are_sealed(outputs):
+        if are_sealed(outputs) or inference_blocks.are_saved(self.host, outputs):
             return True
         old_hooks = self.host.below is not None and self.host.below.old_hooks
         return type(result) is Break and are_asked_for(result, outputs, old_hooks)

@@ -8,10 +8,12 @@ import torch
 
 from stator import _frames
 from stator._frames import UNBOUND
-from stator.errors import Unsupported
+from stator.errors import Again, Unsupported
 from stator.frame import Frame, throw
+from stator.guards import path as paths
 from stator.guards.check import NO_ATTR
 from stator.runtime.overriding import NOT_DISPATCHED, read_attribute, write_attribute
+from stator.tensors.data import is_in_history
 from stator.tensors.signals import OutsideAttribute
 from stator.tensors.subclasses import PLAIN
 
@@ -65,13 +67,28 @@ def write_tensor(host: Any, f: Frame, traced: Any, name: str, value: Any) -> Non
         host.recorder.set_attribute(traced, name, value)
     except OutsideAttribute:
         record = host.records[id(traced)]
-        if name == "data" and (value := host.recorder.replace_data(traced, value)) is None:
+        if name == "data" and (value := replace_data(host, traced, value)) is None:
             return
         write_outside(host, record, name, value)
     except (AttributeError, TypeError, RuntimeError) as error:
         if isinstance(error, Unsupported):
             raise host.located(error) from None
         throw(f, error.with_traceback(None))
+
+
+def replace_data(host: Any, traced: Any, value: Any) -> Any:
+    """`traced.data = value` for an input; where autograd would notice that it happens again, it is a break."""
+    if SWAPPING in host.whole_paths and traced._meta.requires_grad:
+        raise host.refuse("autograd", "data that is set again before gradients are asked for", function="Tensor.data")
+    if is_in_history(host.recorder, traced):
+        raise Again(SWAPPING)
+    return host.recorder.replace_data(traced, value)
+
+
+def check(host: Any) -> None:
+    """At a break: what comes behind it may give a leaf other data again."""
+    if any(is_in_history(host.recorder, traced) for traced in host.recorder.replaced):
+        raise Again(SWAPPING)
 
 
 def write_outside(host: Any, record: Any, name: str, value: Any) -> None:
@@ -93,4 +110,5 @@ def know_attributes(host: Any, record: Any, name: str) -> None:
     host.changed[id(fields)] = record.path.fields()
 
 
+SWAPPING = paths.const("leaves that are given other data for a part of the program")
 COMPUTED = frozenset({"grad", "data"})

@@ -41,6 +41,7 @@ from stator.runtime import (
     heard_warnings,
     hook_handles,
     indifferent,
+    inference_blocks,
     marked,
     module_calls,
     overriding,
@@ -104,6 +105,7 @@ class TensorHost(NumberHost):
         super().__init__(refused, policy or Policy(), traces)
         self.recorder.may_warn = lambda: not is_inside(self)
         self.recorder.may_break = lambda: self.may_break
+        self.recorder.may_ease = lambda: inference_blocks.WHOLE not in self.whole_paths
         self.recorder.warned = functools.partial(heard_warnings.note, self)
         self.recorder.told = functools.partial(heard_warnings.give, self)
         self.recorder.is_outside = lambda tensor: id(tensor) in self.records

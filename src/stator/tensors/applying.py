@@ -43,6 +43,8 @@ def apply(
         return _result(recorder, plan.result, None, tensors, [])
     if state.grad and not recorder.traces:  # compilers refuse by themselves, and give other views than these
         _check_sealed(target, plan, tensors)
+    elif state.grad and recorder.eased and any(map(is_sealed_by_mode, tensors)):
+        raise UnsupportedOp(describe(target.func), "a view made without gradients, outside", "tensor-metadata")
     if plan.warns and not recorder.may_warn():
         raise UnsupportedOp(describe(target.func), "it warns while the program has filters of its own", "native-effect")
     if plan.in_kernel and recorder.traces and recorder.may_break():
@@ -104,6 +106,11 @@ def seal(views: list[TracedTensor]) -> None:
     for view in views:
         if view._family is not None:
             view._sealed = len(view._storage.writes)
+
+
+def is_sealed_by_mode(traced: TracedTensor) -> bool:
+    """Whether inference mode or no_grad makes a difference to what autograd does with a view that was made in it."""
+    return traced._sealed is not None and not traced._meta.inference
 
 
 def _check_sealed(target: Target, plan: Plan, tensors: list[TracedTensor]) -> None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from stator.tensors.plan import New
+from stator.tensors.meta import Meta
+from stator.tensors.plan import Group, New
 from stator.tensors.signals import UnsupportedOp
 from stator.tensors.targets import Target
 from stator.tensors.traced import TracedTensor
@@ -72,6 +73,28 @@ def replace_data(recorder: Recorder, traced: TracedTensor, value: Any) -> Traced
     traced._storage = value._storage
     traced._family = None
     return made
+
+
+def is_in_history(recorder: Recorder, traced: TracedTensor) -> bool:
+    """Whether autograd may still ask for an input whose `data` was set, because of what was made of it since.
+
+    What it remembers is the input, with the data of the moment it asks; the graph has those of this moment.
+    """
+    meta = traced._meta
+    if not (meta.requires_grad and meta.leaf and any(traced is one for one in recorder.replaced)):
+        return False
+    made = [user for user in traced._node.users if _has_history(getattr(user.meta, "value", None))]
+    if made and recorder.replay is not None:
+        recorder.replay.advance()
+        return any(recorder.replay.remembers(node, traced._node) for node in made)
+    return bool(made)
+
+
+def _has_history(made: Any) -> bool:
+    if type(made) is Group:
+        return any(map(_has_history, made.items))
+    meta = made.meta if type(made) is New else made
+    return type(meta) is Meta and meta.requires_grad and not meta.leaf
 
 
 def views_replaced(recorder: Recorder, traced: TracedTensor) -> bool:

@@ -292,8 +292,10 @@ class GraphState:
         record: Callable[[Any, tuple[Any, ...], str], Node],
         traces: bool = False,
         begun: Callable[[], bool] = lambda: True,
+        may_ease: Callable[[], bool] = lambda: False,
     ) -> None:
         self.traces = traces
+        self.may_ease = may_ease  # whether inference mode may become no_grad
         self.begun = begun  # whether the graph has operations already
         self.settings: settings.Values = ()  # at the start, once some have changed
         self.start = self.now = read_state()
@@ -302,6 +304,8 @@ class GraphState:
 
     def go_to(self, state: State) -> None:
         """Records what brings the graph into `state`."""
+        if self.traces and state.inference and not self.start.inference:
+            state = state._replace(grad=False)  # which is all that may be left of the mode
         if state.settings != self.now.settings:
             self._set(state.settings)
         if state.dtype is not self.now.dtype:
@@ -309,13 +313,23 @@ class GraphState:
                 raise UnsupportedState("torch.set_default_dtype", "the default dtype changes")
             self._record(torch.set_default_dtype, (state.dtype,), "set_default_dtype")
         if self.traces and self.now.inference != state.inference and self.begun():
-            raise UnsupportedState("torch.inference_mode", "a graph that a backend traces is in it or not")
+            self._ease(state)
         if (self.now.inference, self.now.autocast) != (state.inference, state.autocast):
             self._nest(state)
             self._contexts(state)
         if self.now.grad != state.grad:
             self._record(torch._C._set_grad_enabled, (state.grad,), "set_grad_enabled")
         self.now = state
+
+    def _ease(self, state: State) -> None:
+        """A graph that a backend traces is in inference mode or not: a block of a part of it becomes one of no_grad."""
+        if self.start.inference or not self.may_ease():
+            raise UnsupportedState("torch.inference_mode", "a graph that a backend traces is in it or not")
+        for kind, _, node in self._entered:
+            if kind == "inference":
+                node.target, node.args = torch._C._set_grad_enabled, (not node.args[0],)
+        self._entered = [entered for entered in self._entered if entered[0] != "inference"]
+        self.now = self.now._replace(inference=state.inference)
 
     def _set(self, wanted: settings.Values | None) -> None:
         self.settings = self.settings or _settings.start or ()
@@ -326,7 +340,8 @@ class GraphState:
 
     def _nest(self, state: State) -> None:
         """Blocks of autocast hold blocks of another grad mode whole: what splits a graph by them wants that."""
-        plain = self.now.inference == state.inference == self.start.inference
+        inside = any(kind == "inference" for kind, _, _ in self._entered)
+        plain = self.now.inference == state.inference and not inside
         if plain and self.now.grad != self.start.grad:
             self._record(torch._C._set_grad_enabled, (self.start.grad,), "set_grad_enabled")
             self.now = self.now._replace(grad=self.start.grad)

@@ -129,6 +129,8 @@ class Recorder:
         self.has_arrays = False  # some tensors are the memory of arrays of numpy
         self.readings = Readings(self)
         self.is_outside: Callable[[Any], bool] = lambda tensor: True  # no input of stator's own making
+        self.may_ease: Callable[[], bool] = lambda: False  # whether inference mode may be no_grad in the graph
+        self.eased = False  # and it is: no tensor of that mode may leave it
         self.told_leaves = False  # something depends on which inputs are leaves
         self.looked_at: Callable[..., None] = lambda *part: None  # the program saw a part that rarely matters
         self.read_number: Callable[[TracedTensor], Any] = lambda traced: None  # a symbolic float, where it can be one
@@ -141,7 +143,7 @@ class Recorder:
         self.evaluated: dict[Any, Any] = {}  # by source and operands: what Python calculates in the graph
         self.follows_data = False  # some symbols are numbers that only data tells
         self.start_symbols: Callable[[], Symbols] | None = None  # where data may become symbols
-        self.state = GraphState(self.record_state, traces, self.has_begun)
+        self.state = GraphState(self.record_state, traces, self.has_begun, self.ease)
         self.replay: Any = None  # the graph on fake tensors, once gradients are asked for
         self.replaced: list[TracedTensor] = []  # inputs whose `data` the program has set
         self.leaves: list[TracedTensor] = []  # made while capturing, and told to require grad
@@ -489,6 +491,11 @@ class Recorder:
         """Whether there are operations, other than those that change torch's state."""
         calls = (node for node in self.graph.nodes if node.op not in ("placeholder", "get_attr"))
         return any(node.target not in QUIET for node in calls)
+
+    def ease(self) -> bool:
+        """Whether inference mode becomes no_grad in the graph, from now on."""
+        self.eased = self.eased or self.may_ease()
+        return self.eased
 
     @property
     def inputs(self) -> list[str]:

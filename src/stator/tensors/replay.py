@@ -115,6 +115,20 @@ class Replay:
                 self._forget_numbers()
         return True
 
+    def remembers(self, node: fx.Node, origin: fx.Node) -> bool:
+        """Whether a backward could still go from the result of one node to that of another."""
+        made = self.value(node)
+        if not isinstance(made, torch.Tensor):
+            return True
+        with torch._C.DisableTorchFunction(), self.mode.dispatcher(), self.mode:
+            try:
+                torch.autograd.grad(made, self.value(origin), torch.empty_like(made), retain_graph=True)
+            except RuntimeError:
+                return False
+            finally:
+                self._forget_numbers()
+        return True
+
     def note(self, node: fx.Node, value: Any) -> None:
         """The value of a node that was recorded for what has been done here already."""
         self.values[node] = value

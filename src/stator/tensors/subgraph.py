@@ -54,7 +54,7 @@ class SubGraph:
         )
         recorder.graph, recorder.nodes, recorder.kept = self.graph, self.nodes, set()
         recorder.numbers.made, recorder.sub = {}, self
-        recorder.state = GraphState(recorder.record_state, recorder.traces)
+        recorder.state = GraphState(recorder.record_state, recorder.traces, may_ease=recorder.ease)
         return self
 
     def __exit__(self, *exc: Any) -> None:
