@@ -102,6 +102,36 @@ def cdist(
     return torch.cdist(x1, x2, p, compute_mode)
 
 
+def max_pool1d(
+    input: torch.Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Torch asks for the length before it pools an image of one row."""
+    if is_read(input):
+        return F.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    window, step, edge, gap = (
+        _of_row(number, default)
+        for number, default in ((kernel_size, 1), (stride or kernel_size, 1), (padding, 0), (dilation, 1))
+    )
+    made = F.max_pool2d(input.unsqueeze(-2), window, step, edge, gap, ceil_mode, return_indices)
+    return tuple(each.squeeze(-2) for each in made) if return_indices else made.squeeze(-2)
+
+
+def max_pool1d_with_indices(*args: Any, **named: Any) -> Any:
+    named["return_indices"] = True
+    return max_pool1d(*args[:6], **named)
+
+
+def _of_row(number: Any, default: int) -> tuple[int, int]:
+    """The number for an image of one row that is one for a row."""
+    return default, number[0] if isinstance(number, (list, tuple)) else number
+
+
 def nothing_left(
     input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, **named: bool
 ) -> torch.Tensor:
@@ -140,6 +170,11 @@ def _is_symbolic_along(input: Any = None, indices: Any = None, dim: Any = None, 
     return is_along(input, indices, dim) and type(input._meta.size[dim]) is TracedInt
 
 
+def _is_symbolic_row(input: Any = None, *rest: Any, **named: Any) -> bool:
+    """Whether a tensor has a length that varies."""
+    return type(input) is TracedTensor and len(input._meta.size) in (2, 3) and type(input._meta.size[-1]) is TracedInt
+
+
 def _is_symbolic_line(start: Any = None, end: Any = None, steps: Any = None, dtype: Any = None, **rest: Any) -> bool:
     plain = {type(start), type(end)} <= {int, float} and rest.keys() <= {"device"}
     return plain and type(steps) is TracedInt and (dtype is None or dtype.is_floating_point)
@@ -164,6 +199,8 @@ _CONDITIONS: dict[Any, Callable[..., bool]] = {
     linspace: _is_symbolic_line,
     affine_grid: _is_symbolic_grid,
     block_diag: _are_symbolic_blocks,
+    max_pool1d: _is_symbolic_row,
+    max_pool1d_with_indices: _is_symbolic_row,
     take_along_dim: _is_symbolic_along,
     nothing_left: _drops_all,
     repeat_interleave: lambda *args, **kwargs: _hold_data(args, kwargs) and _repeats_one(*args, **kwargs),
@@ -192,5 +229,7 @@ for _func, _form in TRACEABLE.items():
 TRACEABLE |= dict.fromkeys((torch.repeat_interleave, torch.Tensor.repeat_interleave), repeat_interleave)
 TRACEABLE |= dict.fromkeys((torch.take_along_dim, torch.Tensor.take_along_dim), take_along_dim)
 TRACEABLE |= dict.fromkeys((F.dropout, torch.dropout), nothing_left)
+TRACEABLE |= dict.fromkeys((F.max_pool1d, torch.max_pool1d), max_pool1d)
+TRACEABLE[F.max_pool1d_with_indices] = max_pool1d_with_indices
 TRACEABLE[torch.cdist] = cdist
 FORMS[take_along_dim] = FORMS[torch.take_along_dim]

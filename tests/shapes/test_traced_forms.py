@@ -1,0 +1,43 @@
+"""What compilers trace in another form for sizes that vary, and writes to parts of such: two compilations."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from tests.harness import check
+
+TWO = {"backend": "aot_eager", "expect_graphs": 2, "expect_recompiles": 1}
+SIZES = (9, 7, 12, 6, 11, 16, 8, 20, 5, 10)
+
+
+def pooled(x):
+    return F.max_pool1d(x * 2, 2), torch.max_pool1d(x, 3, 2, 1), F.max_pool1d(x[0], [2], ceil_mode=True)
+
+
+def places_of_largest(x):
+    halves, where = F.max_pool1d(x * 2, 2, return_indices=True)
+    thirds, there = nn.MaxPool1d(3, stride=1, dilation=2, return_indices=True)(x)
+    return halves, where, thirds, there, F.max_pool1d_with_indices(x, 2)
+
+
+def rows_added(x):
+    y = x * 2
+    y[1:] += x[:-1]
+    y[: y.shape[0] // 2].zero_()
+    y[..., 1:] *= 3
+    return y
+
+
+@pytest.mark.parametrize("program", [pooled, places_of_largest])
+@pytest.mark.parametrize("grad", [False, True])
+def test_pools(program, grad):
+    calls = [(torch.randn(2, 3, n, requires_grad=grad),) for n in SIZES]
+    check(program, vary=calls, backward=grad, **TWO)
+
+
+def test_parts_written_to():
+    calls = [(torch.randn(n, 3),) for n in SIZES]
+    check(rows_added, vary=calls, **TWO)
