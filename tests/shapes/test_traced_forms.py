@@ -41,3 +41,20 @@ def test_pools(program, grad):
 def test_parts_written_to():
     calls = [(torch.randn(n, 3),) for n in SIZES]
     check(rows_added, vary=calls, **TWO)
+
+
+def running_products(x):
+    return torch.cumprod(x * 2, 0), x.cumprod(dim=-2, dtype=torch.float64), x.cumprod(1)
+
+
+def test_gradients_of_products():
+    """One zero, several, and none."""
+
+    def rows(i, n):
+        x = torch.randn(n, 4)
+        if i % 3:
+            x[n // 2, 0] = x[0, 1] = x[-1, 1] = x[n // 3, 2] = 0.0
+        return (x.requires_grad_(),)
+
+    calls = [rows(i, n) for i, n in enumerate((5, 7, 12, 3, 9, 16, 4, 8, 11, 1))]
+    check(running_products, vary=calls, backward=True, tolerance=1e-5, **TWO)

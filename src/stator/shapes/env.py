@@ -148,7 +148,8 @@ def env_class() -> Any:
             if (known := self._answered(expr)) is not None:
                 return known
             hinted = expr.is_Relational and sym_node.has_hint()
-            free = calculated or may_be_one or self._counts(expr) or (self.captured and _is_sum(expr))
+            asked = self.captured or self.laying_out
+            free = calculated or may_be_one or self._counts(expr) or (asked and _is_sum(expr))
             if hinted and free and self._is_arbitrary(expr, calculated):
                 return bool(sym_node.hint)
             if fallback_value is not None and self._is_general(sym_node, fallback_value):

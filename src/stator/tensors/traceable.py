@@ -15,6 +15,7 @@ import torch.nn.functional as F
 
 from stator.shapes.scalar import TracedInt
 from stator.shapes.scalar_ops import is_read
+from stator.tensors.products import cumprod
 from stator.tensors.symbolic_forms import FORMS, along, are_blocks, is_along, is_grid
 from stator.tensors.traced import TracedTensor
 
@@ -175,6 +176,15 @@ def _is_symbolic_row(input: Any = None, *rest: Any, **named: Any) -> bool:
     return type(input) is TracedTensor and len(input._meta.size) in (2, 3) and type(input._meta.size[-1]) is TracedInt
 
 
+def _has_products(input: Any = None, dim: Any = None, **named: Any) -> bool:
+    """Whether gradients go through products along a dimension whose length varies."""
+    if type(input) is not TracedTensor or type(dim) is not int or not input._meta.requires_grad:
+        return False
+    sizes = input._meta.size
+    is_plain = named.keys() <= {"dtype"} and (named.get("dtype") or input._meta.dtype).is_floating_point
+    return is_plain and -len(sizes) <= dim < len(sizes) and type(sizes[dim]) is TracedInt
+
+
 def _is_symbolic_line(start: Any = None, end: Any = None, steps: Any = None, dtype: Any = None, **rest: Any) -> bool:
     plain = {type(start), type(end)} <= {int, float} and rest.keys() <= {"device"}
     return plain and type(steps) is TracedInt and (dtype is None or dtype.is_floating_point)
@@ -201,6 +211,7 @@ _CONDITIONS: dict[Any, Callable[..., bool]] = {
     block_diag: _are_symbolic_blocks,
     max_pool1d: _is_symbolic_row,
     max_pool1d_with_indices: _is_symbolic_row,
+    cumprod: _has_products,
     take_along_dim: _is_symbolic_along,
     nothing_left: _drops_all,
     repeat_interleave: lambda *args, **kwargs: _hold_data(args, kwargs) and _repeats_one(*args, **kwargs),
@@ -231,5 +242,6 @@ TRACEABLE |= dict.fromkeys((torch.take_along_dim, torch.Tensor.take_along_dim), 
 TRACEABLE |= dict.fromkeys((F.dropout, torch.dropout), nothing_left)
 TRACEABLE |= dict.fromkeys((F.max_pool1d, torch.max_pool1d), max_pool1d)
 TRACEABLE[F.max_pool1d_with_indices] = max_pool1d_with_indices
+TRACEABLE |= dict.fromkeys((torch.cumprod, torch.Tensor.cumprod), cumprod)
 TRACEABLE[torch.cdist] = cdist
 FORMS[take_along_dim] = FORMS[torch.take_along_dim]
