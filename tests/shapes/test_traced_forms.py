@@ -58,3 +58,27 @@ def test_gradients_of_products():
 
     calls = [rows(i, n) for i, n in enumerate((5, 7, 12, 3, 9, 16, 4, 8, 11, 1))]
     check(running_products, vary=calls, backward=True, tolerance=1e-5, **TWO)
+
+
+def slopes(x, places):
+    each = torch.gradient(x * 2)
+    return each, torch.gradient(x, spacing=0.3, dim=1), torch.gradient(x, spacing=[2, 0.7], edge_order=2)
+
+
+def slopes_of_places(x, places):
+    return torch.gradient(x, spacing=[places.cumsum(0)], dim=-1), torch.gradient(
+        x * 3, spacing=(places,), dim=[1], edge_order=2
+    )
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", [slopes, slopes_of_places])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
+def test_slopes(program, dtype, backend):
+    def call(n):
+        x = torch.randn(n + 1, n) * 10
+        return x.to(dtype).requires_grad_(dtype.is_floating_point), torch.rand(n) + 0.5
+
+    calls = [call(n) for n in SIZES]
+    options = TWO | {"backend": backend, "tolerance": None if backend == "eager" else 1e-5}
+    check(program, vary=calls, backward=dtype.is_floating_point, **options)

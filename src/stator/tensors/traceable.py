@@ -15,6 +15,7 @@ import torch.nn.functional as F
 
 from stator.shapes.scalar import TracedInt
 from stator.shapes.scalar_ops import is_read
+from stator.tensors import slopes
 from stator.tensors.products import cumprod
 from stator.tensors.symbolic_forms import FORMS, along, are_blocks, is_along, is_grid
 from stator.tensors.traced import TracedTensor
@@ -211,6 +212,7 @@ _CONDITIONS: dict[Any, Callable[..., bool]] = {
     block_diag: _are_symbolic_blocks,
     max_pool1d: _is_symbolic_row,
     max_pool1d_with_indices: _is_symbolic_row,
+    slopes.gradient: slopes.vary,
     cumprod: _has_products,
     take_along_dim: _is_symbolic_along,
     nothing_left: _drops_all,
@@ -243,5 +245,6 @@ TRACEABLE |= dict.fromkeys((F.dropout, torch.dropout), nothing_left)
 TRACEABLE |= dict.fromkeys((F.max_pool1d, torch.max_pool1d), max_pool1d)
 TRACEABLE[F.max_pool1d_with_indices] = max_pool1d_with_indices
 TRACEABLE |= dict.fromkeys((torch.cumprod, torch.Tensor.cumprod), cumprod)
+TRACEABLE[torch.gradient] = slopes.gradient
 TRACEABLE[torch.cdist] = cdist
 FORMS[take_along_dim] = FORMS[torch.take_along_dim]
