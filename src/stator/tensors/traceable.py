@@ -114,13 +114,15 @@ def max_pool1d(
     return_indices: bool = False,
 ) -> Any:
     """Torch asks for the length before it pools an image of one row."""
+    rows: Any = F.max_pool1d  # as torch tells it, the last argument is a constant
+    images: Any = F.max_pool2d
     if is_read(input):
-        return F.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+        return rows(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
     window, step, edge, gap = (
         _of_row(number, default)
         for number, default in ((kernel_size, 1), (stride or kernel_size, 1), (padding, 0), (dilation, 1))
     )
-    made = F.max_pool2d(input.unsqueeze(-2), window, step, edge, gap, ceil_mode, return_indices)
+    made = images(input.unsqueeze(-2), window, step, edge, gap, ceil_mode, return_indices)
     return tuple(each.squeeze(-2) for each in made) if return_indices else made.squeeze(-2)
 
 
