@@ -82,3 +82,12 @@ def test_slopes(program, dtype, backend):
     calls = [call(n) for n in SIZES]
     options = TWO | {"backend": backend, "tolerance": None if backend == "eager" else 1e-5}
     check(program, vary=calls, backward=dtype.is_floating_point, **options)
+
+
+def differences(x):
+    return torch.diff(x * 2, dim=0), (x * 3).unfold(0, 2, 1).sum(-1)
+
+
+def test_differences_of_sizes_may_be_one():
+    calls = [(torch.randn(n, 4, requires_grad=True),) for n in (5, 7, 12, 3, 9, 2)]
+    check(differences, vary=calls, backward=True, tolerance=1e-5, **TWO)
