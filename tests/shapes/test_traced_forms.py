@@ -38,6 +38,14 @@ def test_pools(program, grad):
     check(program, vary=calls, backward=grad, **TWO)
 
 
+def test_pools_that_are_refused():
+    def program(x):
+        return F.max_pool1d(x, (2, 2))
+
+    calls = [(torch.randn(2, 3, n),) for n in SIZES[:3]]
+    check(program, vary=calls, backend="aot_eager", fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
 def test_parts_written_to():
     calls = [(torch.randn(n, 3),) for n in SIZES]
     check(rows_added, vary=calls, **TWO)

@@ -17,6 +17,7 @@ from stator.shapes.scalar import TracedInt
 from stator.shapes.scalar_ops import is_read
 from stator.tensors import slopes
 from stator.tensors.products import cumprod
+from stator.tensors.rules.layout import is_row_major
 from stator.tensors.symbolic_forms import FORMS, along, are_blocks, is_along, is_grid
 from stator.tensors.traced import TracedTensor
 
@@ -175,8 +176,13 @@ def _is_symbolic_along(input: Any = None, indices: Any = None, dim: Any = None, 
 
 
 def _is_symbolic_row(input: Any = None, *rest: Any, **named: Any) -> bool:
-    """Whether a tensor has a length that varies."""
-    return type(input) is TracedTensor and len(input._meta.size) in (2, 3) and type(input._meta.size[-1]) is TracedInt
+    """Whether a tensor in order has a length that varies, and the numbers are those of a row."""
+    if type(input) is not TracedTensor or len(input._meta.size) not in (2, 3):
+        return False
+    if any(isinstance(number, (list, tuple)) and len(number) > 1 for number in (*rest, *named.values())):
+        return False
+    varies = type(input._meta.size[-1]) is TracedInt and input._meta.dtype.is_floating_point
+    return varies and is_row_major(input._meta)
 
 
 def _has_products(input: Any = None, dim: Any = None, **named: Any) -> bool:
