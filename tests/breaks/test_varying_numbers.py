@@ -132,9 +132,23 @@ def warned(x: Any, n: int) -> Any:
     return x + n
 
 
+CHAIN = nn.Sequential(*LAYERS)
+
+
+def first_layers(x: Any, n: int) -> Any:
+    for layer in MODULES[:n]:
+        x = layer(x).tanh()
+    return x * 2
+
+
+def last_layers(x: Any, n: int) -> Any:
+    return CHAIN[-n:](x) * 2
+
+
 PROGRAMS = [
     parts, stacked, pieces, pieces_by_function, bins, named_result, scaled, powers, triangle, filled, text, module,
-    module_in_a_list, some_modules, some_rows, opaque, replaced, by_name, seeded, combinations, warned,
+    module_in_a_list, some_modules, some_rows, opaque, replaced, by_name, seeded, combinations, warned, first_layers,
+    last_layers,
 ]  # fmt: skip
 
 

@@ -132,6 +132,9 @@ def note_operation(host: Any, f: Frame, args: tuple[Any, ...], made: Any, before
             host.counted[id(made)] = places | here(f)
     elif type(args[-1]) is TracedInt and is_chosen(args[0], made) and needed(host, [args[-1]], before):
         leave(host, here(f))
+    elif type(args[-1]) is slice and is_chosen(args[0], made) and needed(host, list(bounds(args[-1])), before):
+        host.counted[id(made)] = here(f)  # modules, which a loop may go through
+        host.told_apart[id(made)] = made, here(f)
     elif issubclass(type(made), NUMBERS_AND_TEXTS) and type(made) is not bool:
         note_opaque(host, f, before)
 

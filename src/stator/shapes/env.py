@@ -64,6 +64,10 @@ def env_class() -> Any:
         """Whether a question compares sizes that were calculated."""
         return bool((expr.is_Relational or isinstance(expr, sympy.Or)) and expr.has(sympy.core.function.Application))
 
+    def _is_sum(expr: Any) -> bool:
+        """Whether a sum or a difference, as `n - 2`, is compared with a number."""
+        return bool(expr.is_Relational and expr.args[0].is_Add and expr.args[1].is_Integer)
+
     def _asks_for_one(a: Any, b: Any) -> bool:
         """Whether two numbers, or strides, are equal only if a size is 1: one is a multiple of the other."""
         if 1 in (a, b):
@@ -144,7 +148,9 @@ def env_class() -> Any:
             if (known := self._answered(expr)) is not None:
                 return known
             hinted = expr.is_Relational and sym_node.has_hint()
-            if hinted and (calculated or may_be_one or self._counts(expr)) and self._is_arbitrary(expr, calculated):
+            asked = self.captured or self.laying_out
+            free = calculated or may_be_one or self._counts(expr) or (asked and _is_sum(expr))
+            if hinted and free and self._is_arbitrary(expr, calculated):
                 return bool(sym_node.hint)
             if fallback_value is not None and self._is_general(sym_node, fallback_value):
                 return bool(fallback_value)

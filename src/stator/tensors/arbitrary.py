@@ -11,13 +11,15 @@ import torch
 import torch.nn.functional as F
 
 from stator.tensors.fakes import make_fake
+from stator.tensors.products import cumprod
+from stator.tensors.slopes import gradient
 
 _T = torch.Tensor
 # They give new tensors, of as many dimensions in any case; sizes that are not one must be equal, which is guarded.
 _NAMES = """
     matmul mm bmm addmm baddbmm addbmm einsum where masked_fill add sub mul div cumsum sum mean softmax log_softmax
     triu tril flip sort argsort cumprod outer diag diag_embed diagflat eye repeat_interleave amax amin logsumexp
-    cosine_similarity
+    cosine_similarity diff gradient
 """
 _OPERATORS = (operator.add, operator.sub, operator.mul, operator.truediv, operator.matmul, operator.neg)
 FREE = frozenset(
@@ -26,7 +28,15 @@ FREE = frozenset(
         *_OPERATORS,
         *(getattr(owner, name) for name in _NAMES.split() for owner in (torch, _T) if hasattr(owner, name)),
         *(F.linear, F.layer_norm, F.softmax, F.log_softmax, F.scaled_dot_product_attention),
-        *(torch.conv1d, torch.conv2d, torch.conv3d, F.multi_head_attention_forward, torch.autograd.grad),
+        *(
+            torch.conv1d,
+            torch.conv2d,
+            torch.conv3d,
+            F.multi_head_attention_forward,
+            torch.autograd.grad,
+            cumprod,
+            gradient,
+        ),
     }
 )
 

@@ -147,8 +147,6 @@ def _geometry(meta: Meta) -> Geometry:
 
 def _is_part(meta: Meta, index: Any, whole: Meta) -> bool:
     """Whether a tensor is what this index takes of another one, for whatever numbers."""
-    if next(_bounds(index if type(index) is tuple else (index,)), None) is None:
-        return False  # what there is to know is in the geometry
     try:
         part = basic(whole, index)
     except Exception:  # what there is no rule for

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from stator.shapes.spacing import evenly_spaced
+from stator.tensors.slopes import gradient
 
 
 def _recurrent(func: Any, gates: int) -> Callable[..., Any]:
@@ -211,6 +212,8 @@ FORMS: dict[Any, Callable[..., Any]] = {
     torch.block_diag: _block_diag,
     torch.repeat_interleave: _repeat_interleave,
     torch.Tensor.repeat_interleave: _repeat_interleave,
+    torch.gradient: gradient,
+    gradient: gradient,
     torch.take_along_dim: _take_along_dim,
     torch.Tensor.take_along_dim: _take_along_dim,
     **{

@@ -122,7 +122,14 @@ _INPLACE: dict[Any, Any] = {
 # Python functions of these modules only run torch operations on their arguments.
 _LEAF_MODULES = frozenset(
     {"torch.nn.functional", "torch.functional", "torch._tensor", "torch._lowrank"}
-    | {"stator.shapes.scalar_ops", "stator.shapes.spacing", "stator.tensors.traceable", "stator.tensors.cuts"}
+    | {
+        "stator.shapes.scalar_ops",
+        "stator.shapes.spacing",
+        "stator.tensors.traceable",
+        "stator.tensors.cuts",
+        "stator.tensors.products",
+        "stator.tensors.slopes",
+    }
 )
 
 # ... except for these, whose bodies have to be interpreted.

@@ -15,6 +15,9 @@ import torch.nn.functional as F
 
 from stator.shapes.scalar import TracedInt
 from stator.shapes.scalar_ops import is_read
+from stator.tensors import slopes
+from stator.tensors.products import cumprod
+from stator.tensors.rules.layout import is_row_major
 from stator.tensors.symbolic_forms import FORMS, along, are_blocks, is_along, is_grid
 from stator.tensors.traced import TracedTensor
 
@@ -102,6 +105,38 @@ def cdist(
     return torch.cdist(x1, x2, p, compute_mode)
 
 
+def max_pool1d(
+    input: torch.Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Torch asks for the length before it pools an image of one row."""
+    rows: Any = F.max_pool1d  # as torch tells it, the last argument is a constant
+    images: Any = F.max_pool2d
+    if is_read(input):
+        return rows(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    window, step, edge, gap = (
+        _of_row(number, default)
+        for number, default in ((kernel_size, 1), (stride or kernel_size, 1), (padding, 0), (dilation, 1))
+    )
+    made = images(input.unsqueeze(-2), window, step, edge, gap, ceil_mode, return_indices)
+    return tuple(each.squeeze(-2) for each in made) if return_indices else made.squeeze(-2)
+
+
+def max_pool1d_with_indices(*args: Any, **named: Any) -> Any:
+    named["return_indices"] = True
+    return max_pool1d(*args[:6], **named)
+
+
+def _of_row(number: Any, default: int) -> tuple[int, int]:
+    """The number for an image of one row that is one for a row."""
+    return default, number[0] if isinstance(number, (list, tuple)) else number
+
+
 def nothing_left(
     input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, **named: bool
 ) -> torch.Tensor:
@@ -140,6 +175,25 @@ def _is_symbolic_along(input: Any = None, indices: Any = None, dim: Any = None, 
     return is_along(input, indices, dim) and type(input._meta.size[dim]) is TracedInt
 
 
+def _is_symbolic_row(input: Any = None, *rest: Any, **named: Any) -> bool:
+    """Whether a tensor in order has a length that varies, and the numbers are those of a row."""
+    if type(input) is not TracedTensor or len(input._meta.size) not in (2, 3):
+        return False
+    if any(isinstance(number, (list, tuple)) and len(number) > 1 for number in (*rest, *named.values())):
+        return False
+    varies = type(input._meta.size[-1]) is TracedInt and input._meta.dtype.is_floating_point
+    return varies and is_row_major(input._meta)
+
+
+def _has_products(input: Any = None, dim: Any = None, **named: Any) -> bool:
+    """Whether gradients go through products along a dimension whose length varies."""
+    if type(input) is not TracedTensor or type(dim) is not int or not input._meta.requires_grad:
+        return False
+    sizes = input._meta.size
+    is_plain = named.keys() <= {"dtype"} and (named.get("dtype") or input._meta.dtype).is_floating_point
+    return is_plain and -len(sizes) <= dim < len(sizes) and type(sizes[dim]) is TracedInt
+
+
 def _is_symbolic_line(start: Any = None, end: Any = None, steps: Any = None, dtype: Any = None, **rest: Any) -> bool:
     plain = {type(start), type(end)} <= {int, float} and rest.keys() <= {"device"}
     return plain and type(steps) is TracedInt and (dtype is None or dtype.is_floating_point)
@@ -164,6 +218,10 @@ _CONDITIONS: dict[Any, Callable[..., bool]] = {
     linspace: _is_symbolic_line,
     affine_grid: _is_symbolic_grid,
     block_diag: _are_symbolic_blocks,
+    max_pool1d: _is_symbolic_row,
+    max_pool1d_with_indices: _is_symbolic_row,
+    slopes.gradient: slopes.vary,
+    cumprod: _has_products,
     take_along_dim: _is_symbolic_along,
     nothing_left: _drops_all,
     repeat_interleave: lambda *args, **kwargs: _hold_data(args, kwargs) and _repeats_one(*args, **kwargs),
@@ -192,5 +250,9 @@ for _func, _form in TRACEABLE.items():
 TRACEABLE |= dict.fromkeys((torch.repeat_interleave, torch.Tensor.repeat_interleave), repeat_interleave)
 TRACEABLE |= dict.fromkeys((torch.take_along_dim, torch.Tensor.take_along_dim), take_along_dim)
 TRACEABLE |= dict.fromkeys((F.dropout, torch.dropout), nothing_left)
+TRACEABLE |= dict.fromkeys((F.max_pool1d, torch.max_pool1d), max_pool1d)
+TRACEABLE[F.max_pool1d_with_indices] = max_pool1d_with_indices
+TRACEABLE |= dict.fromkeys((torch.cumprod, torch.Tensor.cumprod), cumprod)
+TRACEABLE[torch.gradient] = slopes.gradient
 TRACEABLE[torch.cdist] = cdist
 FORMS[take_along_dim] = FORMS[torch.take_along_dim]

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from stator.shapes.scalar import TracedInt
+from stator.tensors import products
 from stator.tensors.meta import Meta
 from stator.tensors.rules.elementwise import is_number
 from stator.tensors.rules.layout import (
@@ -234,7 +235,7 @@ register(_cat, [torch.cat], empty=True)
 register(_stack, [torch.stack])
 register(_sum, [torch.sum, _T.sum])
 register(_mean, [torch.mean, _T.mean])
-register(_accumulated, [torch.cumsum, _T.cumsum, torch.cumprod, _T.cumprod])
+register(_accumulated, [torch.cumsum, _T.cumsum, torch.cumprod, _T.cumprod, products.cumprod])
 register(_truth, [torch.any, _T.any, torch.all, _T.all])
 register(_position, [torch.argmax, _T.argmax, torch.argmin, _T.argmin])
 register(_gather, [torch.gather, _T.gather])
