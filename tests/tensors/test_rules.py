@@ -635,6 +635,15 @@ def test_answers_as_eager_where_fake_tensor_does_not():
     assert planned(operator.mul, swapped, 2).result.meta.stride == (swapped * 2).stride()
 
 
+@pytest.mark.parametrize("stride", [(1, 1), (2, 1), (5, 1), (1, 3)])
+def test_where_brings_its_operands_to_one_type_first(stride):
+    condition, x = torch.tensor(True), torch.arange(9).as_strided((1, 2), stride)
+    for y in (torch.ones(1, 2), torch.ones(2), torch.ones(()), torch.ones(9).as_strided((1, 2), (1, 1))):
+        made = planned(torch.where, condition, x, y)
+        assert made is None or made.result.meta.stride == torch.where(condition, x, y).stride()
+    assert planned(torch.where, condition, x, torch.ones(1, 2)) is not None
+
+
 def test_declines_in_other_states():
     x = torch.ones(2, 2)
     with torch.autocast("cpu"):

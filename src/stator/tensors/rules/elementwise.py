@@ -158,7 +158,8 @@ def _where(condition: Any, a: Any, b: Any) -> Fresh:
     _accepts(a, b)
     dtype = promoted(a, b)
     need(dtype in FLOATS or (is_meta(a) and is_meta(b)))
-    return _common(condition, a, b, dtype=dtype)
+    brought = [_converted(x) if is_meta(x) and x.dtype is not dtype else x for x in (a, b)]
+    return _common(condition, *brought, dtype=dtype)
 
 
 def _masked_fill(meta: Meta, mask: Meta, value: Any) -> Fresh:
