@@ -254,3 +254,22 @@ def test_gradients_have_the_dtype_that_autograd_remembers(program: Any, backend:
     back = program is wider
     check(program, vary=inputs, backend=backend, backward=back, fullgraph=False, expect_breaks=None,
           expect_recompiles=None)  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_swapped_leaf_among_sizes_that_vary(backend):
+    def program(p, d, x):
+        keep = p.data
+        p.data = d
+        y = p * x
+        p.data = keep
+        return y
+
+    compiled = stator.compile(program, backend=backend, dynamic=True)
+    for size in (3, 4):
+        slopes = []
+        for run in (program, compiled):
+            x = torch.ones(size, requires_grad=True)
+            run(torch.nn.Parameter(torch.full((1,), 3.0)), torch.tensor([5.0]), x).sum().backward()
+            slopes.append(x.grad)
+        assert torch.equal(*slopes)

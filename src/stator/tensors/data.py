@@ -94,7 +94,7 @@ def _has_history(made: Any) -> bool:
     if type(made) is Group:
         return any(map(_has_history, made.items))
     meta = made.meta if type(made) is New else made
-    return type(meta) is Meta and meta.requires_grad and not meta.leaf
+    return isinstance(meta, Meta) and meta.requires_grad and not meta.leaf
 
 
 def views_replaced(recorder: Recorder, traced: TracedTensor) -> bool:
