@@ -21,6 +21,7 @@ from stator.graph import (
     first_calls,
     formulas,
     inference,
+    lowerings,
     module,
     multiples,
     replayed,
@@ -32,6 +33,7 @@ from stator.graph.cache_tag import tagged
 from stator.graph.devices import is_on_cpu
 from stator.graph.heard import HEARD, told_afterwards
 from stator.graph.refusing import refusing
+from stator.graph.restrided import restrided
 from stator.graph.tracing import compiling, without_onednn
 from stator.graph.twofold import unify
 from stator.interruptions import is_interruption
@@ -89,6 +91,7 @@ def inductor(
     retained.install()
     drawn.install()
     formulas.install()
+    lowerings.install()
     result_strides.install()
     block: Any = nullcontext()
     if is_on_cpu(graph, inputs):
@@ -140,6 +143,7 @@ def _forward_or_backward(graph: fx.GraphModule, inputs: Sequence[Any], **options
     if not options.get("is_backward"):
         return compile_fx.compile_fx_inner(graph, inputs, **options)
     unify(inputs)
+    inputs = restrided(inputs)
     traced = fx.GraphModule(graph, copy.deepcopy(graph.graph))
     try:
         return compile_fx.compile_fx_inner(graph, inputs, **options)

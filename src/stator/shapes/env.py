@@ -72,7 +72,9 @@ def env_class() -> Any:
         """Whether two numbers, or strides, are equal only if a size is 1: one is a multiple of the other."""
         if 1 in (a, b):
             return True
-        if b.is_zero and isinstance(a, (Mod, PythonMod)):  # x % (x * n): is it a multiple of more than itself?
+        if b.is_zero and isinstance(
+            a, (Mod, PythonMod, sympy.Mod)
+        ):  # x % (x * n): is it a multiple of more than itself?
             b, a = a.args
         if 0 in (a, b):
             return False

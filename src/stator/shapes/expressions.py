@@ -36,6 +36,7 @@ def _rows() -> list[tuple[type, str]]:
         (functions.FloorDiv, "FLOORDIV"),
         (functions.PythonMod, "MOD"),
         (functions.Mod, "MOD"),
+        (sympy.Mod, "MOD"),  # what `%` of expressions is, without torch's symbols around them
         (functions.Max, "MAX"),
         (functions.Min, "MIN"),
         (sympy.Max, "MAX"),
@@ -75,12 +76,19 @@ def fold(expr: Any, algebra: Algebra) -> Any:
         if not exponent.is_Integer or not 0 <= int(exponent) <= 64:
             raise NoForm(str(expr))
         return algebra.apply(name, [fold(base, algebra), int(exponent)])
-    if name == "MUL" and not all(part.is_integer for part in expr.args):
+    if name == "MUL" and not all(map(_is_whole, expr.args)):
         raise NoForm(str(expr))
     args = [fold(arg, algebra) for arg in expr.args]
     if name in ("ADD", "MUL", "MAX", "MIN", "AND", "OR"):
         return functools.reduce(lambda a, b: algebra.apply(name, [a, b]), args)
     return algebra.apply(name, args)
+
+
+def _is_whole(part: Any) -> bool:
+    """Whether an expression is an integer; sympy does not say so of a remainder, as what it is of may be zero."""
+    return bool(part.is_integer) or (
+        _operation(cast(Hashable, type(part))) == "MOD" and all(arg.is_integer for arg in part.args)
+    )
 
 
 class Postfix:

@@ -54,6 +54,8 @@ class WatchingMode(FakeTensorMode):
         if func in UNCHECKED:
             try_arguments(func, args, kwargs)
         env = self.shape_env
+        if env is not None and func in _SIZED:
+            return self._of_size(*args, **kwargs)
         if env is None or func not in _CONVOLUTIONS:
             made = super().__torch_dispatch__(func, types, args, kwargs)
             if pure and not func.is_view:
@@ -66,6 +68,11 @@ class WatchingMode(FakeTensorMode):
             env.choosing = False
         is_one = isinstance(made, torch.Tensor)
         return self._laid_out(func, args, kwargs, made) if is_one and env.symbols.unbacked else made
+
+    def _of_size(self, grad: torch.Tensor, output_size: Any, input_size: Any, *_: Any, **__: Any) -> Any:
+        """A gradient of the size it is told, row by row."""
+        with self:
+            return grad.new_empty(input_size)
 
     def _in_rows(self, made: Any) -> Any:
         """The results of an operation that lays the first one out row by row, which torch does not tell."""
@@ -109,6 +116,9 @@ _IN_ROWS = frozenset(
         _aten.normal.float_Tensor,
         _aten.pow.Scalar,
     }
+)
+_SIZED = frozenset(  # torch tells their results for plain ints only
+    {_aten.upsample_linear1d_backward.default, _aten.upsample_trilinear3d_backward.default}
 )
 _CONVOLUTIONS = {  # the place of the weight among the arguments
     _aten.convolution.default: 1,
