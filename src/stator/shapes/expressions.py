@@ -60,6 +60,10 @@ def _operation(kind: Any) -> str | None:
     return next((name for base, name in _rows() if issubclass(kind, base)), None)
 
 
+def _name(expr: Any) -> str | None:
+    return _operation(cast(Hashable, type(expr)))
+
+
 def fold(expr: Any, algebra: Algebra) -> Any:
     """What the algebra makes of an expression; NoForm if it knows no way."""
     if expr.is_Integer:
@@ -68,7 +72,7 @@ def fold(expr: Any, algebra: Algebra) -> Any:
         return algebra.symbol(expr)
     if expr.is_Boolean and not expr.args:
         return algebra.constant(int(bool(expr)))
-    name = _operation(cast(Hashable, type(expr)))
+    name = _name(expr)
     if name is None:
         raise NoForm(str(expr))
     if name == "POW":
