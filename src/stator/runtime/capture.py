@@ -404,7 +404,7 @@ class Capture:
         if type(result) is Break:
             tensor_attributes.check(host)
         inference_blocks.check(host, assembly.outputs.values())
-        hook_handles.check(host)
+        hook_handles.check(host, draft.builds)
         logs.check(host)
         host.identities.guard(assembly.written, torch.Tensor)
         if host.recorder.traces and self.needs_histories(result, assembly.outputs.values()):

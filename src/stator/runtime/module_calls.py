@@ -16,6 +16,7 @@ from stator.guards.check import LEN, NO_HOOKS
 from stator.guards.path import Path
 from stator.native.callers import call_python
 from stator.native.rows import passes_on, standin
+from stator.runtime import module_hooks
 from stator.runtime.below import has_old_hooks
 from stator.world.record import Namespace
 
@@ -45,12 +46,23 @@ def call_module(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any
         name = args[0].original_name if record is not None else "a module"
         raise host.refuse("native-unknown", f"call of {name}, compiled by torch.jit", function=name, type="torch.jit")
     check_backward_hooks(host, args[0] if args else None)
-    if record is None or record.obj is not args[0] or not is_only_forward(host, record):
+    if record is None or record.obj is not args[0] or not calls_forward(host, f, function, args[0]):
         return call_python(host, f, function, args, kwargs)
+    if not is_only_forward(host, record):
+        call = module_hooks.call_with_hooks if module_hooks.is_hooked(host, f, record) else call_python
+        return call(host, f, function, args, kwargs)
     forward, receiver = host.load_method(f, args[0], "forward")
     f.through = f.lasti
     rest = args[1:] if receiver is UNBOUND else [receiver, *args[1:]]
     return host.call(f, forward, rest, kwargs)
+
+
+def calls_forward(host: Any, f: Frame, function: Any, module: Any) -> bool:
+    """Whether nobody has put something else between a module's `__call__` and what torch does there."""
+    if function is not torch.nn.Module._wrapped_call_impl:
+        return True
+    method, receiver = host.load_method(f, module, "_call_impl")
+    return method is torch.nn.Module._call_impl and receiver is module
 
 
 def is_only_forward(host: Any, record: Any) -> bool:
