@@ -39,6 +39,7 @@ from stator.native import (  # noqa: F401 - rows
     files,
     locks,
     logs,
+    source_lines,
     standins,
     standins_ambient,
     standins_classes,
