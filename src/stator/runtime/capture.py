@@ -402,8 +402,7 @@ class Capture:
         caches.check(host, draft, assembly.outputs.values())
         arrays.check_memory(host, assembly.outputs.values())
         tensor_hooks.check(host)
-        if type(result) is Break:
-            tensor_attributes.check(host)
+        tensor_attributes.check(host, assembly.outputs.values(), type(result) is Break)
         inference_blocks.check(host, assembly.outputs.values())
         hook_handles.check(host, draft.builds)
         logs.check(host)

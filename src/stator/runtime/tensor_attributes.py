@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from stator.runtime.overriding import NOT_DISPATCHED, read_attribute, write_attr
 from stator.tensors.data import is_in_history
 from stator.tensors.signals import OutsideAttribute
 from stator.tensors.subclasses import PLAIN
+from stator.tensors.traced import TracedTensor
 
 
 def read_tensor(host: Any, f: Frame, traced: Any, name: str) -> Any:
@@ -85,10 +87,18 @@ def replace_data(host: Any, traced: Any, value: Any) -> Any:
     return host.recorder.replace_data(traced, value)
 
 
-def check(host: Any) -> None:
-    """At a break: what comes behind it may give a leaf other data again."""
-    if any(is_in_history(host.recorder, traced) for traced in host.recorder.replaced):
+def check(host: Any, outputs: Iterable[Any], at_break: bool) -> None:
+    """What comes behind a break may give a leaf other data again, and so may the caller, while a result remembers it.
+
+    Where a full graph is wanted, it is taken to keep its data until then.
+    """
+    remembered = at_break or (host.may_break and any(map(has_history, outputs)))
+    if remembered and any(is_in_history(host.recorder, traced) for traced in host.recorder.replaced):
         raise Again(SWAPPING)
+
+
+def has_history(output: Any) -> bool:
+    return type(output) is TracedTensor and output._meta.requires_grad and not output._meta.leaf
 
 
 def write_outside(host: Any, record: Any, name: str, value: Any) -> None:
