@@ -134,6 +134,7 @@ class TensorHost(NumberHost):
         self.recorder.is_overridden = self.is_overridden
         self.array_inputs: list[Any] = []  # outside arrays that are graph inputs: array, path, tensor
         self.cached: dict[Any, Any] = {}  # (id of an lru_cache, key of a call) -> what it holds for the program
+        self.recent: dict[int, Any] = {}  # by id of an lru_cache: what the program has asked it for
         self.through: list[Any] = []  # calls of cached functions with arguments that vary
         self.differed: Collection[Path] = ()  # what was another constant or object in another call
         self.fills_cache = False  # there will be no other call like this one, and nothing is compiled
