@@ -77,6 +77,7 @@ from stator.runtime import (  # noqa: F401 - rows
     scripted,
     tensor_attributes,
     tensor_hooks,
+    tensor_methods,
     torch_standins,
     transforms,
 )
@@ -371,6 +372,7 @@ class Capture:
         for change, arguments in [*host.ambient.changes(), *states, *self.regions.effects(), *modes]:
             host.defer(change, list(arguments), None)
         host.guard_leaves()
+        tensor_methods.guard(host)
         if (condition := host.recorder.scope.condition) is not None:
             reader, values = condition
             self.guards.add(paths.const(reader).part("settings of torch", reader), EQ, values, None)

@@ -33,12 +33,13 @@ GLOBAL_HOOKS = [
     )
 ]
 BACKWARD_HOOKS = GLOBAL_HOOKS[2:]
-AROUND = {"_call_impl": torch.nn.Module._call_impl, "__getattribute__": object.__getattribute__}
+WRAPPED, CALL = torch.nn.Module._wrapped_call_impl, torch.nn.Module._call_impl
+AROUND = {"_call_impl": CALL, "__getattribute__": object.__getattribute__}
 PASSED = frozenset({"_compiled_call_impl", "_call_impl", "forward"})  # what an instance may have of its own
 
 
 @passes_on
-@standin(torch.nn.Module._wrapped_call_impl, torch.nn.Module._call_impl)
+@standin(WRAPPED, CALL)
 def call_module(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """A module without hooks is its forward."""
     record = host.records.get(id(args[0])) if args else None
@@ -59,10 +60,10 @@ def call_module(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any
 
 def calls_forward(host: Any, f: Frame, function: Any, module: Any) -> bool:
     """Whether nobody has put something else between a module's `__call__` and what torch does there."""
-    if function is not torch.nn.Module._wrapped_call_impl:
+    if function is not WRAPPED:
         return True
     method, receiver = host.load_method(f, module, "_call_impl")
-    return method is torch.nn.Module._call_impl and receiver is module
+    return method is CALL and receiver is module
 
 
 def is_only_forward(host: Any, record: Any) -> bool:
@@ -79,7 +80,7 @@ def entered_function(host: Any, method: MethodType) -> Any:
     """What the call of a bound method comes to first: for a module without hooks its forward, as in calls inside."""
     module, function = method.__self__, method.__func__
     cls = type(module)
-    if function is not torch.nn.Module._wrapped_call_impl or isinstance(module, torch.jit.ScriptModule):
+    if function is not WRAPPED or isinstance(module, torch.jit.ScriptModule):
         return function
     forward = _frames.type_lookup(cls, "forward")
     around = {name: _frames.type_lookup(cls, name) for name in AROUND}

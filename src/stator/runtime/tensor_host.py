@@ -236,6 +236,11 @@ class TensorHost(NumberHost):
         if not hook_handles.is_free(self, cls):
             super().guard_type(cls)
 
+    def write_class(self, f: Frame, cls: type, name: str, value: Any) -> None:
+        if cls is torch.Tensor:  # what captures uses it as well
+            raise self.refuse_class_write(cls, name)
+        super().write_class(f, cls, name, value)
+
     def caller(self, function: Any) -> Any:
         known = (
             entering.caller_of(function)
