@@ -1,4 +1,4 @@
-"""Methods of tensors and modules that the program replaces, for good or for a while: also stator's captures use them."""
+"""Methods of tensors and modules that the program replaces, for good or for a while: captures use them, too."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,6 +34,7 @@ CASES: dict[str, tuple[Any, str, Any, Callable[[Any], Any]]] = {
     "truth": (torch.Tensor, "__bool__", lambda x: False, lambda x: x * 2 if x.sum() > -1e9 else x * 3),
     "new": (torch.Tensor, "doubled", lambda x: x * 2, lambda x: x.doubled().sin()),
     "text": (torch.Tensor, "__repr__", lambda x: "a tensor", lambda x: (repr(x), x * 2)),
+    "member": (torch.nn.Module, "__getattr__", lambda self, name: self._parameters[name] * 2, lambda x: LINEAR(x)),
     "call": (torch.nn.Module, "_call_impl", lambda self, x: self.forward(x) * 5, lambda x: LINEAR(x)),
 }
 

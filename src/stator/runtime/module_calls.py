@@ -33,7 +33,9 @@ GLOBAL_HOOKS = [
     )
 ]
 BACKWARD_HOOKS = GLOBAL_HOOKS[2:]
+# As they are before a program replaces them.
 WRAPPED, CALL = torch.nn.Module._wrapped_call_impl, torch.nn.Module._call_impl
+READ, WRITE = torch.nn.Module.__getattr__, torch.nn.Module.__setattr__
 AROUND = {"_call_impl": CALL, "__getattribute__": object.__getattribute__}
 PASSED = frozenset({"_compiled_call_impl", "_call_impl", "forward"})  # what an instance may have of its own
 
@@ -143,7 +145,7 @@ def member(host: Any, module: Any, name: str) -> Any:
 def has_no_member(host: Any, module: Any, name: str) -> bool:
     """Whether this is an outside module without a parameter, buffer or submodule of that name: then its
     `__setattr__`, which would look at all attributes, does what that of objects does."""
-    if _frames.type_lookup(type(module), "__setattr__") is not torch.nn.Module.__setattr__ or host.class_writes:
+    if _frames.type_lookup(type(module), "__setattr__") is not WRITE or host.class_writes:
         return False
     record = host.records.get(id(module))
     if record is None or record.obj is not module:

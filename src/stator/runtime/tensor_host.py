@@ -489,7 +489,7 @@ class TensorHost(NumberHost):
 
     def missing_attribute(self, f: Frame, obj: Any, name: str) -> Any:
         hook = _frames.type_lookup(type(obj), "__getattr__")
-        if hook is torch.nn.Module.__getattr__:
+        if hook is module_calls.READ:
             value = module_calls.member(self, obj, name)
             if value is not UNBOUND:
                 return value
