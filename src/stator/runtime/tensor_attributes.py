@@ -14,7 +14,7 @@ from stator.frame import Frame, throw
 from stator.guards import path as paths
 from stator.guards.check import NO_ATTR
 from stator.runtime.overriding import NOT_DISPATCHED, read_attribute, write_attribute
-from stator.tensors.data import is_in_history
+from stator.tensors.data import is_in_history, is_its_data
 from stator.tensors.signals import OutsideAttribute
 from stator.tensors.subclasses import PLAIN
 from stator.tensors.traced import TracedTensor
@@ -80,7 +80,7 @@ def write_tensor(host: Any, f: Frame, traced: Any, name: str, value: Any) -> Non
 
 def replace_data(host: Any, traced: Any, value: Any) -> Any:
     """`traced.data = value` for an input; where autograd would notice that it happens again, it is a break."""
-    if SWAPPING in host.whole_paths and traced._meta.requires_grad:
+    if SWAPPING in host.whole_paths and traced._meta.requires_grad and not is_its_data(traced, value):
         raise host.refuse("autograd", "data that is set again before gradients are asked for", function="Tensor.data")
     if is_in_history(host.recorder, traced):
         raise Again(SWAPPING)
