@@ -255,6 +255,15 @@ def test_lines_and_modules_of_operations():
     assert_unflattens(mine, model, args)
 
 
+def test_traces_through_hooks_show_the_lines_of_the_program() -> None:
+    net = torch.nn.Sequential(torch.nn.Tanh())
+    net[0].register_forward_hook(lambda module, args, out: out.sin())
+    net.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+    program = stator.export(net, (torch.ones(3),))
+    (sine,) = (node for node in program.graph.nodes if "sin" in str(node.target))
+    assert "out.sin()" in sine.meta["stack_trace"] and "<stator" not in sine.meta["stack_trace"]
+
+
 def assert_unflattens(program: Any, model: nn.Module, args: tuple[Any, ...]) -> None:
     """The modules come back as a tree."""
     tree = torch.export.unflatten(program)

@@ -1,7 +1,9 @@
 """functools.lru_cache on functions from outside: hits are honoured, misses run the function once and fill the cache."""
 
 import collections
+import contextlib
 import functools
+import io
 import math
 
 import pytest
@@ -410,3 +412,30 @@ def test_what_a_cache_held_before_the_world_changed(reader, dynamic):
     expected = outcomes(program)
     stator.reset()
     assert outcomes(stator.compile(program, backend="eager", dynamic=dynamic)) == expected
+
+
+@pytest.mark.parametrize("held", [(), (1, 3), (3, 2), (2, 1)])
+def test_a_cache_that_drops_what_the_call_has_asked_for(held):
+    @functools.lru_cache(maxsize=2)
+    def made(n):
+        print("made", n)
+        return [n * 2]
+
+    def all_in_turn(x):
+        found = [made(1), made(2), made(1), made(3), made(2)]
+        return x + sum(map(sum, found)), found[0] is found[2], found[1] is found[4]
+
+    def finds_what_was_there(x):
+        return x + sum(made(4) + made(5) + made(3))
+
+    for program in (all_in_turn, finds_what_was_there):
+        outputs = []
+        for run in (program, stator.compile(program, backend="eager")):
+            made.cache_clear()
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                for number in held:
+                    made(number)
+                outputs.append([repr(run(torch.ones(2) * step)) for step in range(3)])
+            outputs[-1].append((output.getvalue(), made.cache_info()))
+        assert outputs[0] == outputs[1]

@@ -273,3 +273,25 @@ def test_a_swapped_leaf_among_sizes_that_vary(backend):
             run(torch.nn.Parameter(torch.full((1,), 3.0)), torch.tensor([5.0]), x).sum().backward()
             slopes.append(x.grad)
         assert torch.equal(*slopes)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_leaf_that_gets_its_old_data_back_before_gradients_are_asked_for(backend: str) -> None:
+    """Autograd remembers the leaf, with the data it has then."""
+    weight, x = torch.nn.Parameter(torch.tensor([1.0, 2.0])), torch.tensor([3.0, 4.0], requires_grad=True)
+
+    def program(data: Any) -> Any:
+        weight.data = data
+        return (weight * weight * x).sum()
+
+    found = []
+    for run in (program, stator.compile(program, backend=backend)):
+        for step in range(2):
+            weight.grad = x.grad = None
+            kept = weight.data
+            loss = run(torch.tensor([5.0, 6.0]) + step)
+            weight.data = kept
+            loss.backward()
+            found.append((loss.detach(), weight.grad, x.grad))
+    for wanted, got in zip(found[:2], found[2:], strict=True):
+        assert all(map(torch.equal, wanted, got))

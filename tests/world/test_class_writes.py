@@ -117,3 +117,20 @@ def test_what_native_code_would_miss_is_a_break(program):
     assert torch.equal(stator.compile(program, backend="eager")(base, derived, torch.ones(2)), expected)
     with pytest.raises(stator.Unsupported, match="outside-write"):
         stator.compile(program, fullgraph=True, backend="eager")(*classes(), torch.ones(2))
+
+
+def test_what_pickling_notes_in_a_class_is_no_change():
+    class Settings:
+        scale = 2.0
+
+        def __init__(self):
+            self.bias = 1.0
+
+    settings = Settings()
+    compiled = stator.compile(lambda x: x * settings.scale + settings.bias, backend="eager")
+    compiled(torch.ones(2))
+    settings.__reduce_ex__(2)
+    torch.ones(2).__reduce_ex__(2)
+    assert "__slotnames__" in vars(Settings)
+    compiled(torch.ones(2))
+    assert stator.stats()["frames_captured"] == 1

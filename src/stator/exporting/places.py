@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from stator.code.hidden import is_module_call
+from stator.code.hidden import is_hidden
 from stator.errors import Location
 from stator.runtime.stack import Stack
 
@@ -39,7 +39,7 @@ class Where(Stack):
 
     def format(self) -> str:
         """As torch writes it for exported programs: the user's frames, without carets."""
-        places = [Location(code, 2 * unit) for code, unit in reversed(self.places) if not is_module_call(code)]
+        places = [Location(code, 2 * unit) for code, unit in reversed(self.places) if not is_hidden(code)]
         return "\n".join(f'  File "{p.file}", line {p.lineno}, in {p.function}\n    {p.text.strip()}' for p in places)
 
 

@@ -14,10 +14,12 @@ from typing import Any
 from torch import nn
 
 from stator._frames import UNBOUND
+from stator.code.hidden import HOOKS_FILE
 from stator.code.own_files import OWN_FILES
 from stator.eval.machine import replace_body
 from stator.frame import Frame, native, throw
 from stator.guards.check import TYPE_IS
+from stator.native import hooked
 from stator.native.callers import call_framed, call_python
 from stator.native.host import Host
 from stator.native.rows import passes_on, standin
@@ -73,7 +75,13 @@ def frames_of(f: Frame) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """File, line and globals of the frames as eager has them: between a call of a module and forward are two more."""
     frame: Any = f
     while frame is not None:
-        yield frame.code.co_filename, frame.object.f_lineno, frame.globals
+        line = frame.object.f_lineno
+        if frame.code.co_filename == HOOKS_FILE:
+            f.world.namespace(HOOKED_LINES[0][2])
+            yield CALL.co_filename, hooked.TORCH_LINES.get(line, line), HOOKED_LINES[0][2]
+            yield from HOOKED_LINES
+        else:
+            yield frame.code.co_filename, line, frame.globals
         outer = frame.outer
         if f.world.through_module if outer is None else outer.through == outer.lasti:
             namespace = MODULE_LINES[0][2]
@@ -88,11 +96,14 @@ def returns_of(code: Any) -> list[int]:
     return [place.lineno for place in found if place is not None and place.lineno is not None]
 
 
-_CALL, _WRAPPED = nn.Module._call_impl.__code__, nn.Module._wrapped_call_impl.__code__
-MODULE_LINES = [  # where a module without hooks calls forward, innermost first
-    (_CALL.co_filename, returns_of(_CALL)[0], vars(nn.modules.module)),
-    (_CALL.co_filename, returns_of(_WRAPPED)[-1], vars(nn.modules.module)),
-]
+CALL, WRAPPED = nn.Module._call_impl.__code__, nn.Module._wrapped_call_impl.__code__
+MODULE_LINES, HOOKED_LINES = (  # where a module without and with hooks goes on to forward, innermost first
+    [
+        (CALL.co_filename, returns_of(CALL)[at], vars(nn.modules.module)),
+        (CALL.co_filename, returns_of(WRAPPED)[-1], vars(nn.modules.module)),
+    ]
+    for at in (0, -1)
+)
 
 
 def issue_beyond(host: Host, f: Frame, message: Any, category: type, above: int) -> None:

@@ -82,12 +82,16 @@ def call_cached(host: Any, f: Frame, wrapper: Any, args: list[Any], kwargs: dict
     if function is None:
         raise host.refuse("native-outside-object", "a function with lru_cache that was just made", function="lru_cache")
     if not all(is_key(host, value) for value in (*args, *(kwargs or {}).values())):
+        recent(host, wrapper).add_varying()
         return called_through(host, f, wrapper, args, kwargs)
     given, named = tuple(args), dict(kwargs) if kwargs else None
-    known = host.cached.get(place := (id(wrapper), _entry.cached_key(given, named, wrapper)), MISSING)
-    if known is MISSING:
+    asked, key = recent(host, wrapper), _entry.cached_key(given, named, wrapper)
+    if asked.has_dropped(host, key):
+        known = call_again(host, f, wrapper, given, named)
+    elif (known := host.cached.get((id(wrapper), key), MISSING)) is MISSING:
         known = looked_up(host, f, wrapper, given, named)
-        host.cached[place] = known
+    asked.add(key)
+    host.cached[id(wrapper), key] = known
     host.defer(_entry.cached_store, [wrapper, given, named, known], None)
     return known
 
@@ -198,21 +202,98 @@ def looked_up(host: Any, f: Frame, wrapper: Any, args: tuple[Any, ...], kwargs: 
     path = host.path_of(wrapper)
     inside = path.part(f"cached{args}", look)
     found = look(wrapper)
+    recent(host, wrapper).look(host, found is not MISSING)
     if found is not MISSING:
         return host.enter(found, inside)
     before = state(host)
-    try:
-        made = host.call(f, wrapper.__wrapped__, list(args), kwargs)
-    except BaseException as raised:
-        if raised is RAISED:
-            raise host.refuse("native-outside-object", "a cached function that raises", function="lru_cache") from None
-        raise
+    made = call_again(host, f, wrapper, args, kwargs)
     if is_constant(made) and state(host) == before:
         host.guards.add(path.part(f"cached{args}", Compatible(look, made)), EQ, True, host.origin())
     else:  # once it is there, the function does not run again
         host.guards.add(inside, IS, MISSING, host.origin())
         host.fills_cache = host.fills_cache or has_room(wrapper)
     return made
+
+
+def recent(host: Any, wrapper: Any) -> Recent:
+    asked: Recent | None = host.recent.get(id(wrapper))
+    if asked is None:
+        asked = host.recent[id(wrapper)] = Recent(wrapper)
+    return asked
+
+
+class Recent:
+    """The keys that the program has asked a cache for. Where it has no room, it drops the one not asked for longest."""
+
+    def __init__(self, wrapper: Any) -> None:
+        self.wrapper = wrapper
+        self.most = wrapper.cache_info().maxsize
+        self.keys: dict[Any, None] = {}  # those that are still there, the last one asked for at the end
+        self.dropped: set[Any] = set()
+        self.missed = 0  # entries that the cache may have got
+        self.varies = False
+
+    def add_varying(self) -> None:
+        """A key that is another one each time."""
+        self.varies = True
+        self.missed += 1
+        self.add(object())
+
+    def add(self, key: Any) -> None:
+        self.keys.pop(key, None)
+        self.keys[key] = None
+        self.dropped.discard(key)
+        if self.most is not None and len(self.keys) > self.most:
+            self.dropped.add(first := next(iter(self.keys)))
+            del self.keys[first]
+
+    def has_dropped(self, host: Any, key: Any) -> bool:
+        if key in self.dropped and self.varies:  # what was asked for may have been this very key
+            raise self.refusal(host)
+        return key in self.dropped
+
+    def look(self, host: Any, found: bool) -> None:
+        """The program asks for a key the first time: if it was there when the call began, it must be there still."""
+        if self.most is None:
+            return
+        if not found:
+            self.missed += 1
+        elif self.missed:
+            room = Room(self.missed)
+            if not room(self.wrapper):
+                if host.may_break:
+                    raise self.refusal(host)
+                return  # what the function made then is as good as what it would make now
+            path = host.path_of(self.wrapper).part(f"room for {room.entries}", room)
+            host.guards.add(path, EQ, True, host.origin())
+
+    def refusal(self, host: Any) -> Any:
+        name = getattr(self.wrapper, "__qualname__", "a function")
+        text = f"call of {name} with lru_cache, which may have dropped the result since the call began"
+        return host.refuse("native-outside-object", text, function="lru_cache")
+
+
+class Room:
+    """Whether a cache takes some more entries without dropping others."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self, entries: int) -> None:
+        self.entries = entries
+
+    def __call__(self, wrapper: Any) -> bool:
+        kept = wrapper.cache_info()
+        return bool(kept.currsize + self.entries <= kept.maxsize)
+
+
+def call_again(host: Any, f: Frame, wrapper: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+    """What the function makes, whatever the cache holds."""
+    try:
+        return host.call(f, wrapper.__wrapped__, list(args), kwargs)
+    except BaseException as raised:
+        if raised is RAISED:
+            raise host.refuse("native-outside-object", "a cached function that raises", function="lru_cache") from None
+        raise
 
 
 def has_room(wrapper: Any) -> bool:

@@ -39,6 +39,7 @@ from stator.native import (  # noqa: F401 - rows
     files,
     locks,
     logs,
+    source_lines,
     standins,
     standins_ambient,
     standins_classes,
@@ -76,6 +77,7 @@ from stator.runtime import (  # noqa: F401 - rows
     scripted,
     tensor_attributes,
     tensor_hooks,
+    tensor_methods,
     torch_standins,
     transforms,
 )
@@ -370,6 +372,7 @@ class Capture:
         for change, arguments in [*host.ambient.changes(), *states, *self.regions.effects(), *modes]:
             host.defer(change, list(arguments), None)
         host.guard_leaves()
+        tensor_methods.guard(host)
         if (condition := host.recorder.scope.condition) is not None:
             reader, values = condition
             self.guards.add(paths.const(reader).part("settings of torch", reader), EQ, values, None)
@@ -401,10 +404,9 @@ class Capture:
         caches.check(host, draft, assembly.outputs.values())
         arrays.check_memory(host, assembly.outputs.values())
         tensor_hooks.check(host)
-        if type(result) is Break:
-            tensor_attributes.check(host)
+        tensor_attributes.check(host, assembly.outputs.values(), type(result) is Break)
         inference_blocks.check(host, assembly.outputs.values())
-        hook_handles.check(host)
+        hook_handles.check(host, draft.builds)
         logs.check(host)
         host.identities.guard(assembly.written, torch.Tensor)
         if host.recorder.traces and self.needs_histories(result, assembly.outputs.values()):

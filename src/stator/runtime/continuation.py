@@ -16,7 +16,7 @@ from stator._frames import UNBOUND
 from stator.code import resume
 from stator.code.decode import units
 from stator.code.finishing import FINISHES, nothing
-from stator.code.hidden import is_hooked_call, is_module_call
+from stator.code.hidden import goes_over_hooks, is_module_call
 from stator.code.loops import is_in_loop, passes_loop
 from stator.code.needed import needed_slots
 from stator.code.resume import Exits, Layout
@@ -187,7 +187,7 @@ def piece(frame: FrameState, code: CodeType, items: Sequence[int], stack: Sequen
 
 def looping(frames: Iterable[FrameState]) -> set[CodeType]:
     """Frames that are in a loop; the one over the hooks of a module is none of the program's."""
-    return {one.code for one in frames if is_in_loop(one.info, one.unit) and not is_hooked_call(one.code)}
+    return {one.code for one in frames if is_in_loop(one.info, one.unit) and not goes_over_hooks(one.code)}
 
 
 def shape(stack: Sequence[int]) -> tuple[bool, ...]:

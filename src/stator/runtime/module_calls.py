@@ -16,6 +16,7 @@ from stator.guards.check import LEN, NO_HOOKS
 from stator.guards.path import Path
 from stator.native.callers import call_python
 from stator.native.rows import passes_on, standin
+from stator.runtime import module_hooks
 from stator.runtime.below import has_old_hooks
 from stator.world.record import Namespace
 
@@ -32,12 +33,15 @@ GLOBAL_HOOKS = [
     )
 ]
 BACKWARD_HOOKS = GLOBAL_HOOKS[2:]
-AROUND = {"_call_impl": torch.nn.Module._call_impl, "__getattribute__": object.__getattribute__}
+# As they are before a program replaces them.
+WRAPPED, CALL = torch.nn.Module._wrapped_call_impl, torch.nn.Module._call_impl
+READ, WRITE = torch.nn.Module.__getattr__, torch.nn.Module.__setattr__
+AROUND = {"_call_impl": CALL, "__getattribute__": object.__getattribute__}
 PASSED = frozenset({"_compiled_call_impl", "_call_impl", "forward"})  # what an instance may have of its own
 
 
 @passes_on
-@standin(torch.nn.Module._wrapped_call_impl, torch.nn.Module._call_impl)
+@standin(WRAPPED, CALL)
 def call_module(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """A module without hooks is its forward."""
     record = host.records.get(id(args[0])) if args else None
@@ -45,12 +49,23 @@ def call_module(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any
         name = args[0].original_name if record is not None else "a module"
         raise host.refuse("native-unknown", f"call of {name}, compiled by torch.jit", function=name, type="torch.jit")
     check_backward_hooks(host, args[0] if args else None)
-    if record is None or record.obj is not args[0] or not is_only_forward(host, record):
+    if record is None or record.obj is not args[0] or not calls_forward(host, f, function, args[0]):
         return call_python(host, f, function, args, kwargs)
+    if not is_only_forward(host, record):
+        call = module_hooks.call_with_hooks if module_hooks.is_hooked(host, f, record) else call_python
+        return call(host, f, function, args, kwargs)
     forward, receiver = host.load_method(f, args[0], "forward")
     f.through = f.lasti
     rest = args[1:] if receiver is UNBOUND else [receiver, *args[1:]]
     return host.call(f, forward, rest, kwargs)
+
+
+def calls_forward(host: Any, f: Frame, function: Any, module: Any) -> bool:
+    """Whether nobody has put something else between a module's `__call__` and what torch does there."""
+    if function is not WRAPPED:
+        return True
+    method, receiver = host.load_method(f, module, "_call_impl")
+    return method is CALL and receiver is module
 
 
 def is_only_forward(host: Any, record: Any) -> bool:
@@ -67,7 +82,7 @@ def entered_function(host: Any, method: MethodType) -> Any:
     """What the call of a bound method comes to first: for a module without hooks its forward, as in calls inside."""
     module, function = method.__self__, method.__func__
     cls = type(module)
-    if function is not torch.nn.Module._wrapped_call_impl or isinstance(module, torch.jit.ScriptModule):
+    if function is not WRAPPED or isinstance(module, torch.jit.ScriptModule):
         return function
     forward = _frames.type_lookup(cls, "forward")
     around = {name: _frames.type_lookup(cls, name) for name in AROUND}
@@ -130,7 +145,7 @@ def member(host: Any, module: Any, name: str) -> Any:
 def has_no_member(host: Any, module: Any, name: str) -> bool:
     """Whether this is an outside module without a parameter, buffer or submodule of that name: then its
     `__setattr__`, which would look at all attributes, does what that of objects does."""
-    if _frames.type_lookup(type(module), "__setattr__") is not torch.nn.Module.__setattr__ or host.class_writes:
+    if _frames.type_lookup(type(module), "__setattr__") is not WRITE or host.class_writes:
         return False
     record = host.records.get(id(module))
     if record is None or record.obj is not module:

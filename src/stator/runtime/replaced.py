@@ -32,6 +32,7 @@ from typing import Any
 
 from stator._entry import dict_version, type_version
 from stator.errors import StatorError, unsupported
+from stator.runtime.tensor_methods import Methods
 
 OWNERS: tuple[Any, ...] = (
     *(builtins, collections, contextlib, copy, dis, functools, gc, inspect, itertools, linecache, logging, math, os),
@@ -43,14 +44,17 @@ PRIVATE = frozenset({"__import__", "__build_class__", "_getframe"})
 
 
 class Functions:
-    """The functions of the interpreter at one time."""
+    """The functions of the interpreter, and methods of tensors, at one time."""
 
     def __init__(self) -> None:
         self.known = [(at, owner, vars(owner), functions(owner)) for at, owner in enumerate(OWNERS)]
         self.versions = [*map(version, OWNERS)]
+        self.methods = Methods()
 
     def replaced(self) -> str | None:
         """One that is another now; nothing here calls what it may be."""
+        if (name := self.methods.replaced()) is not None:
+            return name
         for at, owner, namespace, values in self.known:
             if (now := version(owner)) != self.versions[at]:
                 for name, value in values:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -13,9 +14,10 @@ from stator.frame import Frame, throw
 from stator.guards import path as paths
 from stator.guards.check import NO_ATTR
 from stator.runtime.overriding import NOT_DISPATCHED, read_attribute, write_attribute
-from stator.tensors.data import is_in_history
+from stator.tensors.data import is_in_history, is_its_data
 from stator.tensors.signals import OutsideAttribute
 from stator.tensors.subclasses import PLAIN
+from stator.tensors.traced import TracedTensor
 
 
 def read_tensor(host: Any, f: Frame, traced: Any, name: str) -> Any:
@@ -78,17 +80,25 @@ def write_tensor(host: Any, f: Frame, traced: Any, name: str, value: Any) -> Non
 
 def replace_data(host: Any, traced: Any, value: Any) -> Any:
     """`traced.data = value` for an input; where autograd would notice that it happens again, it is a break."""
-    if SWAPPING in host.whole_paths and traced._meta.requires_grad:
+    if SWAPPING in host.whole_paths and traced._meta.requires_grad and not is_its_data(traced, value):
         raise host.refuse("autograd", "data that is set again before gradients are asked for", function="Tensor.data")
     if is_in_history(host.recorder, traced):
         raise Again(SWAPPING)
     return host.recorder.replace_data(traced, value)
 
 
-def check(host: Any) -> None:
-    """At a break: what comes behind it may give a leaf other data again."""
-    if any(is_in_history(host.recorder, traced) for traced in host.recorder.replaced):
+def check(host: Any, outputs: Iterable[Any], at_break: bool) -> None:
+    """What comes behind a break may give a leaf other data again, and so may the caller, while a result remembers it.
+
+    Where a full graph is wanted, it is taken to keep its data until then.
+    """
+    remembered = at_break or (host.may_break and any(map(has_history, outputs)))
+    if remembered and any(is_in_history(host.recorder, traced) for traced in host.recorder.replaced):
         raise Again(SWAPPING)
+
+
+def has_history(output: Any) -> bool:
+    return type(output) is TracedTensor and output._meta.requires_grad and not output._meta.leaf
 
 
 def write_outside(host: Any, record: Any, name: str, value: Any) -> None:

@@ -134,6 +134,7 @@ class TensorHost(NumberHost):
         self.recorder.is_overridden = self.is_overridden
         self.array_inputs: list[Any] = []  # outside arrays that are graph inputs: array, path, tensor
         self.cached: dict[Any, Any] = {}  # (id of an lru_cache, key of a call) -> what it holds for the program
+        self.recent: dict[int, Any] = {}  # by id of an lru_cache: what the program has asked it for
         self.through: list[Any] = []  # calls of cached functions with arguments that vary
         self.differed: Collection[Path] = ()  # what was another constant or object in another call
         self.fills_cache = False  # there will be no other call like this one, and nothing is compiled
@@ -234,6 +235,11 @@ class TensorHost(NumberHost):
     def guard_type(self, cls: type) -> None:
         if not hook_handles.is_free(self, cls):
             super().guard_type(cls)
+
+    def write_class(self, f: Frame, cls: type, name: str, value: Any) -> None:
+        if cls is torch.Tensor:  # what captures uses it as well
+            raise self.refuse_class_write(cls, name)
+        super().write_class(f, cls, name, value)
 
     def caller(self, function: Any) -> Any:
         known = (
@@ -483,7 +489,7 @@ class TensorHost(NumberHost):
 
     def missing_attribute(self, f: Frame, obj: Any, name: str) -> Any:
         hook = _frames.type_lookup(type(obj), "__getattr__")
-        if hook is torch.nn.Module.__getattr__:
+        if hook is module_calls.READ:
             value = module_calls.member(self, obj, name)
             if value is not UNBOUND:
                 return value

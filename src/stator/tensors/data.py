@@ -51,9 +51,9 @@ def replace_data(recorder: Recorder, traced: TracedTensor, value: Any) -> Traced
     """
     if type(value) is not TracedTensor:
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-    old = traced._meta
-    if value._storage is traced._storage and value._meta.with_autograd(old.requires_grad, old.leaf) is old:
+    if is_its_data(traced, value):
         return None
+    old = traced._meta
     recorder.told_leaves = True
     if old.requires_grad and not old.leaf:
         raise UnsupportedOp("Tensor.data", "assignment to a tensor that an operation made", "tensor-metadata")
@@ -73,6 +73,14 @@ def replace_data(recorder: Recorder, traced: TracedTensor, value: Any) -> Traced
     traced._storage = value._storage
     traced._family = None
     return made
+
+
+def is_its_data(traced: TracedTensor, value: Any) -> bool:
+    """Whether a tensor has this memory already, so that `traced.data = value` changes nothing."""
+    old = traced._meta
+    if type(value) is not TracedTensor or value._storage is not traced._storage:
+        return False
+    return value._meta.with_autograd(old.requires_grad, old.leaf) is old
 
 
 def is_in_history(recorder: Recorder, traced: TracedTensor) -> bool:

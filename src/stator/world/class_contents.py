@@ -81,6 +81,13 @@ def names_of(cls: type) -> tuple[str, str]:
     return NAME.__get__(cls), QUALNAME.__get__(cls)
 
 
+def held_by(cls: type) -> dict[str, Any]:
+    """The attributes of a class itself, without what pickling notes in it."""
+    own = dict(_frames.class_dict(cls))
+    own.pop("__slotnames__", None)
+    return own
+
+
 class Contents:
     """The attributes of one class in one version."""
 
@@ -89,14 +96,14 @@ class Contents:
     def __init__(self, cls: type, version: int) -> None:
         self.reference = weakref.ref(cls, partial(_latest.pop, id(cls)))  # in C: no interruption
         self.version = version
-        own = _frames.class_dict(cls)
+        own = held_by(cls)
         self.names = names_of(cls)
         self.attributes = {name: Attribute(value) for name, value in own.items()}
         self.special = [name for name, value in own.items() if is_special_object(name, value)]
 
     def are_still(self, cls: type, guarded: Container[Path] = ()) -> bool:
         """Whether the class has the same attributes; numbers and texts that are guarded by themselves may be others."""
-        now = _frames.class_dict(cls)
+        now = held_by(cls)
         if len(self.attributes) != len(now) or self.names != names_of(cls):
             return False
         for name, attribute in self.attributes.items():

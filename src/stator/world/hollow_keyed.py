@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import linecache
 import operator
 from collections import defaultdict
 from collections.abc import Iterable
@@ -238,6 +239,26 @@ class HollowDict(Keyed):
         self.apply(dict)
 
 
+class SourceLines(HollowDict):
+    """`linecache.cache`: the sources of generated code, those of stator's own among them."""
+
+    def watched(self) -> Any:
+        """The refusal to look at all that is in it, and to tell how much."""
+        return self.world.refuse("interpreter-watched", "all of linecache.cache", function="linecache.cache")
+
+    def lasting_keys(self) -> list[Any] | None:
+        raise self.watched()
+
+    def count(self) -> Any:
+        raise self.watched()
+
+    def truth(self) -> Any:
+        return True if self.unseen else DECLINED
+
+    def fill(self) -> None:
+        raise self.watched()
+
+
 class HollowDefaultDict(HollowDict):
     """Missing items are made by the factory, as the program would."""
 
@@ -340,6 +361,8 @@ def simply_keyed(keys: Iterable[Any]) -> bool:
 
 
 def hollow_dict(world: World, obj: Any, path: Path) -> Hollow | None:
+    if obj is linecache.cache:
+        return SourceLines(world, shadow(world, obj, path, {}))
     if not wanted(world, obj, path) or id(obj) in world.namespaces or not simply_keyed(obj):
         return None
     return HollowDict(world, shadow(world, obj, path, {}))
