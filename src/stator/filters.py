@@ -100,7 +100,9 @@ class Listening:
 
     def __exit__(self, *error: Any) -> None:
         with _lock:
-            stack = _listening[get_ident()]
+            stack = _listening.get(get_ident(), [])
+            if self not in stack:  # ended by `unwind`
+                return
             stack.remove(self)
             if not stack:
                 del _listening[get_ident()]
