@@ -22,6 +22,10 @@ class NumberMethod:
         self.name = name
         self.function = function
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Called by C."""
+        return self.decay()(*args, **kwargs) if args or kwargs else self.function(self.number)
+
     def decay(self) -> Any:
         """That of the number it is now."""
         return getattr(self.number.decay(), self.name)
