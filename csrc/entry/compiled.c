@@ -184,14 +184,15 @@ find_expired(const Compiled *self)
     return -1;
 }
 
-/* Drops entries whose guarded objects died; each time the list is looked through anew, as dropping one may run code. */
-static void
+/* Drops entries whose guarded objects died; each time the list is looked through anew, as dropping one may run code.
+   False with an exception: an interruption came meanwhile. */
+static bool
 sweep(Compiled *self)
 {
     self->deaths = mortal_deaths();
     Py_ssize_t at = find_expired(self);
     if (at < 0) {
-        return;
+        return true;
     }
     for (; at >= 0; at = find_expired(self)) {
         Entry gone = take_out(self, at);
@@ -199,13 +200,17 @@ sweep(Compiled *self)
         Py_DECREF(gone.function);
     }
     if (self->swept == NULL || self->swept == Py_None) {
-        return;
+        return true;
     }
     PyObject *result = PyObject_CallNoArgs(self->swept);
     if (result == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) {
+            return false;
+        }
         PyErr_WriteUnraisable((PyObject *)self);
     }
     Py_XDECREF(result);
+    return true;
 }
 
 static bool
@@ -235,8 +240,8 @@ compiled_enter(PyObject *compiled, PyObject *const *args, Py_ssize_t nargs, PyOb
     if (__builtin_expect(eager_only, 0)) {
         return call_function(self, args, nargs, kwnames);
     }
-    if (__builtin_expect(self->deaths != mortal_deaths(), 0)) {
-        sweep(self);
+    if (__builtin_expect(self->deaths != mortal_deaths(), 0) && !sweep(self)) {
+        return NULL;
     }
     for (Py_ssize_t i = 0; i < self->count; i++) {
         if (try_entry(self, i, args, nargs, kwnames, &result)) {
@@ -390,7 +395,9 @@ compiled_append(Compiled *self, PyObject *args)
 static PyObject *
 compiled_entries(Compiled *self, PyObject *Py_UNUSED(ignored))
 {
-    sweep(self);
+    if (!sweep(self)) {
+        return NULL;
+    }
     PyObject *list = PyList_New(0);
     for (Py_ssize_t i = 0; list != NULL && i < self->count; i++) {
         PyObject *pair = PyTuple_Pack(2, self->entries[i].program, self->entries[i].function);

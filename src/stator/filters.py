@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import sys
 import warnings
+from threading import get_ident
 from typing import Any
 
-from stator import _frames
+from stator import _frames, forking
 
 
 class Unnoticed:
@@ -32,3 +33,130 @@ class Unnoticed:
     def only_of_new_modules(self) -> bool:
         new = set(itertools.islice(sys.modules, self.loaded, None))
         return self.before == [row for row in self.filters if row in self.before or row[2].__module__ not in new]
+
+
+class Here:
+    """As the pattern of a filter: it matches whatever is said in a thread that listens, and nothing elsewhere."""
+
+    def match(self, text: str) -> bool:
+        return get_ident() in _listening
+
+
+ALL_HERE: Any = ("always", Here(), Warning, None, 0)
+
+
+class Layer:
+    """A list of filters in place of another one, for as long as somebody listens who came while it was in force."""
+
+    __slots__ = ("before", "below", "listeners", "rows", "version")
+
+    def __init__(self) -> None:
+        self.version = _frames.filters_version()
+        self.below = warnings.filters
+        self.before = [*warnings.filters]
+        self.rows = [ALL_HERE, *warnings.filters]
+        self.listeners = 0
+        self.put(self.rows)
+
+    def put(self, rows: Any) -> None:
+        warnings.filters = rows
+        warnings._filters_mutated()  # type: ignore[attr-defined]
+
+    def leave(self) -> None:
+        """What others have put in or taken out meanwhile stays so."""
+        if warnings.filters is not self.rows:
+            return
+        rest = [row for row in self.rows if row is not ALL_HERE]
+        if rest != self.before:
+            self.below[:] = rest  # type: ignore[index]
+        self.put(self.below)
+        if rest == self.before:
+            _frames.put_filters_version(self.version)
+
+
+class Listening:
+    """A list of the warnings of this thread, as `catch_warnings(record=True)` with the filter "always" gives it.
+
+    That one changes the process: of two threads that were inside of it at once one leaves its filters and its list
+    to everybody, and what a third one warns of meanwhile is lost. Warnings of other threads go their way here. So do
+    those in a `catch_warnings` of what runs inside.
+    """
+
+    __slots__ = ("heard", "layer", "ways")
+
+    def __enter__(self) -> list[warnings.WarningMessage]:
+        self.heard: list[warnings.WarningMessage] = []
+        self.ways = ways()
+        with _lock:
+            if _module["_showwarnmsg"] is not _show:
+                _shown[:] = [_module["_showwarnmsg"]]
+                _module["_showwarnmsg"] = _show
+            if not any(layer.rows is warnings.filters for layer in _layers):
+                _layers.append(Layer())
+            self.layer = next(layer for layer in _layers if layer.rows is warnings.filters)
+            self.layer.listeners += 1
+            _listening.setdefault(get_ident(), []).append(self)
+        return self.heard
+
+    def __exit__(self, *error: Any) -> None:
+        with _lock:
+            stack = _listening.get(get_ident(), [])
+            if self not in stack:  # ended by `unwind`
+                return
+            stack.remove(self)
+            if not stack:
+                del _listening[get_ident()]
+            self.layer.listeners -= 1
+            if not self.layer.listeners:
+                _layers.remove(self.layer)
+                self.layer.leave()
+            _end_showing()
+
+
+_lock = forking.lock()
+_listening: dict[int, list[Listening]] = {}  # of each thread, the innermost last
+_layers: list[Layer] = []
+_module = vars(warnings)
+_shown: list[Any] = [_module["_showwarnmsg"]]  # the function that shows what nobody here listens to
+
+
+def depth() -> int:
+    """How often this thread listens."""
+    return len(_listening.get(get_ident(), ()))
+
+
+def unwind(depth: int) -> None:
+    """No more often than that, where an interruption came between the beginning and its block."""
+    for one in _listening.get(get_ident(), [])[depth:]:
+        one.__exit__()
+
+
+def ways() -> tuple[Any, Any]:
+    """Where `catch_warnings` has a warning go."""
+    return _module["showwarning"], _module["_showwarnmsg_impl"]
+
+
+def _show(message: Any) -> None:
+    """In place of `_showwarnmsg`, while somebody listens."""
+    stack = _listening.get(get_ident())
+    if stack and stack[-1].ways == ways():
+        stack[-1].heard.append(message)
+    else:
+        _shown[0](message)
+
+
+def _end_showing() -> None:
+    if not _listening and _module["_showwarnmsg"] is _show:
+        _module["_showwarnmsg"] = _shown[0]
+
+
+@forking.in_child
+def forget_threads() -> None:
+    """Only the thread that forked goes on listening."""
+    for number in [number for number in _listening if number != get_ident()]:
+        for one in _listening.pop(number):
+            one.layer.listeners -= 1
+    for layer in [layer for layer in _layers if not layer.listeners]:
+        _layers.remove(layer)
+        layer.leave()
+    _end_showing()

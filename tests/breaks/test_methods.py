@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import stator
+from stator.report import events
 from tests.harness import check
 
 X = torch.arange(3.0)
@@ -342,3 +343,25 @@ def test_an_attribute_error_that_the_broken_instruction_raises(ask, make):
 
     for one in (program, handling, bare):
         check(one, torch.ones(1), Elsewhere(make), fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+def of_arrays(x: torch.Tensor) -> Any:
+    array = x.numpy()
+    total, turned = array.sum, array.reshape
+    stator.graph_break()
+    return total(), turned(-1, 1), x + 1
+
+
+def of_tensors_in_a_dict(x: torch.Tensor) -> Any:
+    y = x + 1
+    methods = {"total": y.sum, "doubled": y.mul_}
+    stator.graph_break()
+    methods["doubled"](2)
+    return methods["total"](), y
+
+
+@pytest.mark.parametrize("program", [of_arrays, of_tensors_in_a_dict])
+def test_methods_that_c_has_kept_over_a_break(program: Any) -> None:
+    with events.recording("error") as wrong:
+        check(program, torch.ones(3), fullgraph=False, expect_breaks=1, expect_graphs=None, expect_recompiles=None)
+    assert not wrong

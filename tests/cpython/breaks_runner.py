@@ -160,7 +160,7 @@ def child(module: str, fd: int, done: list[str], choice: Choice) -> None:
             os.write(fd, json.dumps(record).encode() + b"\n")
 
     def late(signum: int, frame: Any) -> None:
-        faulthandler.dump_traceback()
+        faulthandler.dump_traceback(sys.__stderr__)
         os._exit(SLOW)
 
     def half() -> None:

@@ -69,6 +69,25 @@ def test_identity(make: Callable[[], Any]) -> None:
     assert guards.describe() == ["IS arg0 something that is gone"]
 
 
+def test_an_interruption_while_expired_entries_go_ends_the_call() -> None:
+    raised: list[type[BaseException]] = [KeyboardInterrupt]
+
+    def swept() -> None:
+        if raised:
+            raise raised.pop()
+
+    obj = Thing()
+    guards = GuardSet()
+    guards.add(arg(0), IS, obj)
+    compiled = Compiled(print, lambda args, kwargs: "miss", swept)
+    compiled.append(guards.compile([]), lambda: "hit")
+    del obj
+    gc.collect()
+    with pytest.raises(KeyboardInterrupt):
+        compiled(None)
+    assert compiled(None) == "miss" and compiled.entries() == []
+
+
 def test_an_address_used_again_never_fits() -> None:
     reused = 0
     for _ in range(200):

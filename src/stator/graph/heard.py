@@ -10,12 +10,15 @@ from typing import Any
 
 import torch
 
-from stator.filters import Unnoticed
+from stator.filters import Listening
 
 _log = logging.getLogger(__name__)
 HEARD = "warnings of the program"  # in the meta of a graph
 _TOLD: dict[Any, Any] = {}  # the registry that "default" and "once" look at
-_OF_TORCH = ("Raw SymInt value",)  # torch's tracer about its own way of asking for strides: nobody else can mend it
+_OF_TORCH = (
+    "Raw SymInt value",  # its tracer about its own way of asking for strides: nobody else can mend it
+    "Error detected in ",  # AOTAutograd traces backward in anomaly mode; what fails there is captured in another way
+)
 
 
 @contextmanager
@@ -28,8 +31,7 @@ def told_afterwards(known: Collection[str] = ()) -> Iterator[None]:
     always = torch.is_warn_always_enabled()
     torch._C._set_warnAlways(always or bool(known))
     try:
-        with Unnoticed(), warnings.catch_warnings(record=True) as heard:
-            warnings.simplefilter("always")
+        with Listening() as heard:
             yield
     finally:
         torch._C._set_warnAlways(always)

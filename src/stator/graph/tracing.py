@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,8 +9,6 @@ from typing import Any
 import torch
 from torch import _guards, fx
 from torch._guards import TracingContext
-
-from stator.filters import Unnoticed
 
 
 class LazyContext(TracingContext):
@@ -62,10 +59,8 @@ class compiling:
     def __init__(self, inputs: Sequence[Any], fake_mode: Any = None) -> None:
         self.context = LazyContext(inputs, fake_mode)
         self.before = TracingContext.try_get()
-        self.warnings = _without_anomalies(inputs)
 
     def __enter__(self) -> TracingContext:
-        self.warnings.__enter__()
         _guards._TLS.tracing_context = self.context
         return self.context
 
@@ -75,20 +70,8 @@ class compiling:
 
     def __exit__(self, *exc: Any) -> None:
         self.restore()
-        self.warnings.__exit__(*exc)
         self.context.forget_inputs()
         self.context.clean_up()
-
-
-@contextmanager
-def _without_anomalies(inputs: Sequence[Any]) -> Iterator[None]:
-    """AOTAutograd traces backward in anomaly mode: what fails there warns, and stator captures in another way then."""
-    if not any(isinstance(value, torch.Tensor) and value.requires_grad for value in inputs):
-        yield
-        return
-    with Unnoticed(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Error detected in ")
-        yield
 
 
 @contextmanager

@@ -57,7 +57,10 @@ def show(value: Any, limit: int = 60) -> str:
     if issubclass(type(value), type | types.FunctionType | types.ModuleType):
         return describe_object(value)
     if type(value) in SHOWN:
-        text = repr(value)
+        try:
+            text = repr(value)
+        except ValueError:  # an int with more digits than `sys.get_int_max_str_digits` allows
+            return f"a large {type(value).__qualname__}"
         return text if len(text) <= limit else text[: limit - 3] + "..."
     return f"a {type(value).__qualname__}"
 

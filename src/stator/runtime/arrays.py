@@ -10,7 +10,6 @@ from __future__ import annotations
 import operator
 import sys
 import types
-import warnings
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ from stator.emit import effects
 from stator.emit.recipes import ROWS as RECIPES
 from stator.errors import Again
 from stator.eval.settling import SERVED
-from stator.filters import Unnoticed
+from stator.filters import Listening
 from stator.frame import RAISED, Frame, throw
 from stator.guards import path as paths
 from stator.guards.check import EQ, IS, TYPE_IS
@@ -92,10 +91,8 @@ def run(host: Any, f: Frame, function: Any, args: Any, kwargs: dict[str, Any]) -
         with (
             host.recorder.paused(),
             np.errstate(all="raise", under="ignore"),
-            Unnoticed(),
-            warnings.catch_warnings(record=True) as warned,
+            Listening() as warned,
         ):
-            warnings.simplefilter("always")
             result = function(*args, **kwargs)
     except FloatingPointError:
         raise host.refuse("native-effect", f"{name} would warn or raise", function=name) from None
@@ -231,8 +228,7 @@ def make_tensor(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dic
     if any(type(arg) is TracedTensor for arg in args) or (kwargs or {}).get("requires_grad"):
         raise host.refuse("tensor-numpy", f"{name} of an array", function=name)
     try:
-        with host.recorder.paused(), Unnoticed(), warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
+        with host.recorder.paused(), Listening() as warned:
             real = function(*args, **(kwargs or {}))
             shared = type(args[0]) is np.ndarray and function in SHARING
             constant = real.clone()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from stator import _entry, _frames
+from stator import _entry, _frames, filters, forking
 from stator.code import resume
 from stator.code.hidden import is_hidden
 from stator.control.breaking import breaks_are_errors
@@ -47,6 +47,9 @@ UNBROKEN = {"interpreter-watched": True, "long-run": False}  # CPython runs the 
 REQUESTED = frozenset({"graph-break-requested", "disabled-function"})  # breaks that the program asks for
 LAST_ENTRIES = 2  # that do without the checks that failed most
 MOST_WAYS = 4  # entries that pass a call on to other ones, one after the other
+# One thread captures at a time: torch's tracers and flags, and what a backend changes for a while, are of the process.
+TURN = forking.lock()
+CAPTURING: list[bool] = []  # not empty: somebody captures; only a hint, as interruptions may leave it as it is
 _log = logging.getLogger(__name__)
 _warned: dict[Any, Any] = {}  # what `warnings` notes about the places of ours
 
@@ -109,8 +112,8 @@ class Cache:
 
     def sweep(self) -> None:
         """Drop entries whose guarded objects died; not while somebody captures, who does it too."""
-        if not self.session.busy and not _frames.capturing():
-            with self.session.lock:  # an interruption cannot come between taking it and the block
+        if not CAPTURING and not _frames.capturing():
+            with TURN:  # an interruption cannot come between taking it and the block
                 self.drop_expired()
 
     def drop_expired(self) -> None:
@@ -133,10 +136,12 @@ class Cache:
         if (name := self.session.functions.replaced()) is not None:
             return self.leave(call, refusal(name))
         failure: BaseException | None = None
+        depth = filters.depth()
         try:
             ready = self.ready(call)
         except BaseException as error:
             failure = error
+            filters.unwind(depth)
         if failure is not None:  # behind the handler: the program must not see stator handle its error
             if isinstance(failure.__context__, StatorError) and not isinstance(failure, StatorError):
                 failure.__context__ = None  # an interruption while stator handled an error of its own
@@ -163,12 +168,12 @@ class Cache:
 
     def ready(self, call: Call) -> Entry | None:
         """The entry to run, made if need be; None: CPython runs the call."""
-        with self.session.lock:
-            self.session.busy = True
+        with TURN:
+            CAPTURING[:] = [True]
             try:
                 return self.found_or_made(call)
             finally:
-                self.session.busy = False
+                CAPTURING.clear()
 
     def found_or_made(self, call: Call) -> Entry | None:
         self.drop_expired()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 import types
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from stator.frame import Frame
 from stator.guards.check import LEN, TYPE_IS
 from stator.native.attribute_rows import READERS, WRITERS
 from stator.runtime.number_calls import STANDS_FOR
+from stator.runtime.number_methods import NumberMethod
 from stator.shapes.calculations import INT_MATH
 from stator.shapes.floats import TracedFloat
 from stator.shapes.guesses import is_next
@@ -30,7 +30,7 @@ def read_int(host: Any, f: Frame, obj: TracedInt, name: str) -> Any:
         return OF_INTS[name](obj)
     method = getattr(int, name, None)
     if type(method) is types.MethodDescriptorType and method in INT_MATH:
-        return functools.partial(getattr(TracedInt, name), obj)
+        return NumberMethod(obj, name, getattr(TracedInt, name))
     return host.load_attr(f, obj.decay(), name)
 
 
@@ -39,7 +39,7 @@ OF_INTS: dict[str, Callable[[Any], Any]] = {
     "numerator": lambda number: number,
     "imag": lambda number: 0,
     "denominator": lambda number: 1,
-    "conjugate": lambda number: functools.partial(operator.pos, number),
+    "conjugate": lambda number: NumberMethod(number, "conjugate", operator.pos),
 }
 
 
@@ -48,9 +48,9 @@ def read_float(host: Any, f: Frame, obj: TracedFloat, name: str) -> Any:
     if name == "real" and not obj.mixed:
         return obj
     if name == "conjugate" and not obj.mixed:
-        return functools.partial(operator.pos, obj)
+        return NumberMethod(obj, name, operator.pos)
     if name == "is_integer" and not obj.mixed:
-        return functools.partial(TracedFloat.is_integer, obj)
+        return NumberMethod(obj, name, TracedFloat.is_integer)
     return host.class_of(obj) if name == "__class__" else host.load_attr(f, obj.decay(), name)
 
 

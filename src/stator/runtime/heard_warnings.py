@@ -10,7 +10,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from stator import _frames
-from stator.filters import Unnoticed
+from stator.filters import Listening
 from stator.native.warn import action_for, is_inside, issue, place_of, show
 from stator.tensors.lowering import substitute
 from stator.tensors.propagate import quiet
@@ -44,8 +44,7 @@ class Warner:
             show(str(row.message), row.category, filename, line, module, namespace)
 
     def hear(self) -> list[warnings.WarningMessage]:
-        with Unnoticed(), warnings.catch_warnings(record=True) as heard:
-            warnings.simplefilter("always")
+        with Listening() as heard:
             self.call()
         return heard
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
 
-from stator.filters import Unnoticed
+from stator.filters import Listening
 from stator.frame import Frame
 from stator.native.warn import action_for, is_inside, place_of, show
 
@@ -36,8 +35,7 @@ def give(filename: str, line: int, module: str, namespace: dict[str, Any]) -> No
     """Run time: as if torch had given it in that line."""
     if is_over():
         return
-    with Unnoticed(), warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
+    with Listening() as found:
         float(torch.ones((), requires_grad=True))
     given.append(True)
     for row in found:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from stator import _entry, _frames, forking
+from stator import _entry, _frames
 from stator.code.own_files import OWN_FILES
 from stator.errors import StatorError
 from stator.graph.sharing import Shared, SharedGraph
@@ -17,7 +17,7 @@ from stator.guards.check import IS
 from stator.options import Options
 from stator.runtime import replaced
 from stator.runtime.below import Below
-from stator.runtime.cache import MOST_WAYS, Cache
+from stator.runtime.cache import MOST_WAYS, TURN, Cache
 from stator.runtime.calls import BoundCall, Call, ResumedCall, code_of
 from stator.runtime.capture import Capture, Entry
 from stator.runtime.continuation import Continuation, is_resumed
@@ -94,8 +94,6 @@ class Session(Cache):
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         self.options = options
         self.functions = replaced.found()
-        self.lock = forking.lock()
-        self.busy = False  # somebody captures; only a hint, as interruptions may leave it as it is
         self.continuations: WeakValues[tuple[Any, ...], ResumedCache] = WeakValues()
         self.graphs = Shared()
         self.lately: deque[SharedGraph] = deque(maxlen=MOST_LATELY)
@@ -107,7 +105,7 @@ class Session(Cache):
         SESSIONS[id(self)] = self
 
     def reset(self) -> None:
-        with self.lock:
+        with TURN:
             super().reset()
             self.continuations.clear()
             self.graphs.clear()

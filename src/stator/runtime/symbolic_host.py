@@ -23,6 +23,7 @@ from stator.native.rows import OVERRIDES, STANDINS
 from stator.runtime import pinning, unrolling
 from stator.runtime.assumptions import told
 from stator.runtime.number_calls import MIXED, ROW_KINDS, ROWS, STANDS_FOR, Caller
+from stator.runtime.number_methods import NumberMethod
 from stator.runtime.random_state import GeneratorMethod
 from stator.shapes.floats import TracedFloat, depends_on_data
 from stator.shapes.scalar import SMALL_INTS, TracedBool, TracedInt, from_data, identical, is_derived
@@ -203,7 +204,7 @@ KEEPING = frozenset(
     {len, max, min, sum, abs, round, sorted, any, all, iter, next, id, callable, divmod, pow}
     | {math.prod, math.floor, math.ceil}
 )
-KEEPING_CALLABLES = GETTERS | {functools.partial, GeneratorMethod}
+KEEPING_CALLABLES = GETTERS | {functools.partial, GeneratorMethod, NumberMethod}
 SURFACE = frozenset({len, isinstance})  # what is in their arguments is none of their business
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 KEEPING_MODULES = frozenset({"_operator", "_functools", "itertools", "_collections", "_bisect", "_heapq"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ import torch
 from stator.emit.plan import Const, Heap, Plan, piece
 from stator.emit.recipes import register_whole
 from stator.errors import Unsupported
-from stator.filters import Unnoticed
+from stator.filters import Listening
 from stator.frame import Frame, throw
 from stator.guards import path as paths
 from stator.native.attribute_rows import READERS, WRITERS
@@ -85,8 +84,7 @@ def call_function(host: Any, f: Frame, function: Any, name: str, args: list[Any]
 def of_tensor(host: Any, f: Frame, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """`numpy.asarray(tensor)`."""
     meta = args[0]._meta
-    with host.recorder.paused(), Unnoticed(), warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
+    with host.recorder.paused(), Listening() as warned:
         if not meta.requires_grad and meta.device.type == "cpu" and meta.dtype in NUMPY_DTYPES:
             getattr(np, name)(torch.zeros((), dtype=meta.dtype), *args[1:], **kwargs)
     if warned:

@@ -6,12 +6,11 @@ guarded, and C adds up the steps below the int of a call.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from stator._entry import RELATION_OPS
-from stator.filters import Unnoticed
+from stator.filters import Listening
 from stator.guards.relation import WHOLE, Operand, Relation
 from stator.shapes.float_conditions import Condition, NoCondition, int_operand
 from stator.shapes.roundings import MOST_NESTED, nested
@@ -106,13 +105,12 @@ def _range(function: Any, number: Any, place: int, limit: int, positive: bool) -
             try:
                 value = _at(number, key)
                 made = function(value)
-            except Exception:  # or a warning: it has no such number
+            except Exception:  # it has no such number
                 return
-            if type(made) is not int or abs(made) > limit * limit or (positive and not value > 0):
+            if warned or type(made) is not int or abs(made) > limit * limit or (positive and not value > 0):
                 return
             yield made
 
-    with Unnoticed(), warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with Listening() as warned:
         below, above = list(run(range(place - 1, -1, -1))), list(run(range(place, limit + 1)))
     return place - len(below), below[::-1] + above

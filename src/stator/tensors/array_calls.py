@@ -10,12 +10,11 @@ import functools
 import operator
 import re
 import sys
-import warnings
 from typing import Any
 
 import torch
 
-from stator.filters import Unnoticed
+from stator.filters import Listening
 
 np: Any = sys.modules.get("numpy")  # torch imports it where it is installed
 
@@ -154,10 +153,8 @@ def array_call(name: str, kinds: str, args: tuple[Any, ...], kwargs: dict[str, A
     asked = {key: "ignore" if way == "ignore" else "call" for key, way in np.geterr().items()}
     with (
         np.errstate(call=lambda *about: warned.append(about), **asked),
-        Unnoticed(),
-        warnings.catch_warnings(record=True) as others,
+        Listening() as others,
     ):
-        warnings.simplefilter("always")
         made = plain_call(name, kinds, args, kwargs)
     if warned or others:
         raise Warned(name)

@@ -7,13 +7,12 @@ once on arrays that cannot be written to, once on others with other contents. Bo
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from stator.filters import Unnoticed
+from stator.filters import Listening
 from stator.shapes.scalar import number
 from stator.tensors.applying import apply
 from stator.tensors.array_calls import (
@@ -272,8 +271,7 @@ class Trial:
     def run(self, name: str, args: Any, kwargs: Any) -> Any:
         """What the call does to layout, memory and identity, as a plan says it."""
         function = function_of(name, np)
-        with np.errstate(all="ignore"), Unnoticed(), warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
+        with np.errstate(all="ignore"), Listening() as warned:
             made = function(*put_in(args, self.leaf, self.dtype), **put_in(kwargs, self.leaf, self.dtype))
         if warned:
             raise UnsupportedOp(name, "numpy warns", "tensor-numpy")

@@ -7,13 +7,12 @@ if those were refused, as kernels ask for types before they calculate.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 
-from stator.filters import Unnoticed
+from stator.filters import Listening
 from stator.shapes.unbacked import guessed
 
 MOST = 2**16  # elements of all tensors of a call that is tried
@@ -87,7 +86,7 @@ def _is_empty(tensor: torch.Tensor) -> bool:
 def _try_empty(func: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor], sizes: list[list[int]]) -> None:
     """Raises whatever the CPU says of tensors without elements: there is no data that it could depend on."""
     real = {id(tensor): torch.zeros(size, dtype=tensor.dtype) for tensor, size in zip(tensors, sizes, strict=False)}
-    with torch._C._DisablePythonDispatcher(), Unnoticed(), warnings.catch_warnings(record=True):
+    with torch._C._DisablePythonDispatcher(), Listening():
         func(*_with(real, tuple(args), {}), **{name: _with(real, value, {}) for name, value in kwargs.items()})
 
 

@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import (
 )
 
 from stator.errors import Unsupported
-from stator.filters import Unnoticed
+from stator.filters import Listening
 from stator.interruptions import is_interruption
 from stator.shapes.assumptions import is_long
 from stator.shapes.scalar import wrapped
@@ -205,8 +205,7 @@ def quiet(func: Any) -> Iterator[list[warnings.WarningMessage]]:
     torch.set_autocast_cache_enabled(False)
     torch._C._set_warnAlways(True)  # or what torch says only once would be used up here
     try:
-        with looking(), Unnoticed(), warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
+        with looking(), Listening() as warned:
             yield warned
         if warned and isinstance(func, FunctionType):
             raise NotLeaf(func, str(warned[0].message))

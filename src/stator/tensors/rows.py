@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import types
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from stator.filters import Unnoticed
+from stator.filters import Listening
 from stator.shapes.scalar import TracedInt
 from stator.tensors import attributes, data
 from stator.tensors.modes import STATE_FUNCTIONS, InferenceGuard, devices_inside, read_state
@@ -157,8 +156,7 @@ def _between(func: Any) -> Handler:
 
 def _run_for_real(func: Any) -> Handler:
     def run(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
-        with torch._C.DisableTorchFunction(), Unnoticed(), warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
+        with torch._C.DisableTorchFunction(), Listening() as warned:
             result = func(*args, **kwargs)
         for one in warned:
             recorder.told(one)
@@ -172,8 +170,7 @@ def _setting(func: Any) -> Handler:
 
     def run(recorder: Recorder, args: Args, kwargs: Kwargs) -> Any:
         watched.watch(func)
-        with torch._C.DisableTorchFunction(), Unnoticed(), warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
+        with torch._C.DisableTorchFunction(), Listening() as warned:
             result = func(*args, **kwargs)
         if func in WRITING:
             watched.changed()

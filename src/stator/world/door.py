@@ -108,7 +108,9 @@ def enter_builtin(world: World, obj: Any, path: Path) -> Any:
         return obj
     if type(receiver) is not type(owner) and hasattr(receiver, "decay"):  # a number or text that varies
         receiver = receiver.decay()
-    return world.register_shadow(obj, path, bound_to(receiver, obj))
+    stands_in = type(receiver) is not type(owner)
+    method = world.bound(receiver, owner, obj.__name__) if stands_in else bound_to(receiver, obj)
+    return world.register_shadow(obj, path, method)
 
 
 def bound_to(receiver: Any, method: Any) -> Any:

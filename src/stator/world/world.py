@@ -218,7 +218,13 @@ class World:
         hollow = self.hollow.get(id(receiver))
         if hollow is not None and obj.__name__ not in hollow.methods:
             self.settled(receiver)
-        return getattr(receiver, obj.__name__)
+        return self.bound(receiver, owner, obj.__name__)
+
+    def bound(self, receiver: Any, owner: Any, name: str) -> Any:
+        """A method of what stands for its owner, which may be a stand-in that C knows nothing of."""
+        if type(receiver) is type(owner):
+            return getattr(receiver, name)
+        return self.load_attr(_frames.top_frame(), receiver, name)
 
     def settled(self, value: Any) -> Any:
         """The value as native code may see it: filled."""
