@@ -63,6 +63,14 @@ class Hollow:
         """The number that a tensor takes it for."""
         return DECLINED
 
+    def is_whole(self) -> bool:
+        """Whether that is an int."""
+        return False
+
+    def negated(self) -> Any:
+        """`-x`."""
+        return DECLINED
+
     def operate(self, f: Frame, function: Any, left: Any, right: Any) -> Any:
         """An operator with it on one side or both."""
         return DECLINED
