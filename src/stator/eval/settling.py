@@ -112,8 +112,10 @@ def binary_subscr(f: Frame, arg: Any) -> Any:
 
 @careful("STORE_SUBSCR")
 def store_subscr(f: Frame, arg: Any) -> Any:
-    value, container, key = f.stack[-3:]
-    f.world.settled(value)
+    container, key = f.stack[-2:]
+    if type(container) in f.world.tensor_types:
+        take_number(f, -3, whole=True)
+    value = f.world.settled(f.stack[-3])
     if f.world.gone_over:
         iterated.before_key(f.world, container, key, deletes=False)
     hollow = f.world.hollow.get(id(container))

@@ -193,6 +193,7 @@ def _lessons(value: Any, path: Path) -> Iterator[Lesson]:
         yield path, "float", 0
     elif kind is TracedText:
         yield path, "str", 0
+        yield path.part("length", len), "int", 0
     elif kind is tuple or kind is list:
         for i, item in enumerate(value):
             if type(item) in SYMBOLIC:

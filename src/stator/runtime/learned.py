@@ -167,11 +167,14 @@ class Learned:
             found = {(path, kind, detail) for kind, detail in rule(key, value)}
             if type(key) is type(value) is str and key != value:
                 self.read(path, key, value)
+                found.add((path.part("length", len), "int", 0))
             elif check is IS and key is not value and issubclass(type(value), Enum) and type(key) is type(value):
                 self.meet(path, key, value)
             if (check is EQ or check is IS) and not check.holds(value, key):
                 self.differed.add(path)
             self.lessons |= found
+            if check is EQ and type(key) in DATA and not check.holds(value, key):
+                self.unsettled.add((path, check))
             if key is None:
                 self.guesses.fill(path)
             self.guesses.meet(path, value)
@@ -188,14 +191,14 @@ class Learned:
                 self.read(path, before, now)
 
     def see_length(self, path: Path, check: Check, value: Any, light: Container[Path]) -> None:
-        """Another number of elements; once more, if the program looks at all of them: that is CPython's from now on."""
-        owner: Path | None = path
+        """Another number of elements: what looks at all of them is CPython's from now on."""
         if path.accessor is UPCOMING:
-            owner = path.parent if path.key else None  # the loop goes several rounds in one capture
-        elif type(value) in GROWING:
+            if path.key and path.parent in light:  # the loop goes several rounds in one capture
+                self.unsettled.add((path, check))
+            return
+        if type(value) in GROWING:
             self.lighten(path)
-        if owner is not None and owner in light:
-            self.unsettled.add((path, check))
+        self.unsettled.add((path, check))
 
     def read(self, path: Path, *texts: str) -> None:
         """Different strings at one place: from some number on CPython looks at them, whatever they are."""
@@ -297,7 +300,8 @@ def may_teach(check: Check, key: Any) -> bool:
 GROWING = frozenset({list, dict, set, deque, defaultdict})  # that may be hollow
 
 
-_TELLING = frozenset({int, float, bool, type(None), tuple, str, range})
+DATA = frozenset({bytes, complex, frozenset})  # constants that no symbol stands for
+_TELLING = DATA | {int, float, bool, type(None), tuple, str, range}
 
 
 def _identities(before: Any, value: Any) -> Iterable[tuple[str, int]]:

@@ -17,7 +17,7 @@ from stator.runtime import assumptions, pinning, symbolic_host
 from stator.runtime.inherited import replaced_sizes
 from stator.runtime.stack import Stack
 from stator.shapes.floats import Floats, Reading, TracedFloat, stage_after
-from stator.shapes.policy import Policy
+from stator.shapes.policy import Lesson, Policy
 from stator.shapes.symbols import Symbols
 from stator.tensors import values
 from stator.tensors.doubts import ASKING
@@ -36,6 +36,7 @@ class NumberHost(Host):
         self.recorder = Recorder(self.where, refused, traces)
         self.policy = policy
         self.symbols: Symbols | None = None
+        self.text_constants: set[Lesson] = set()  # texts that were to vary, and that somebody has looked into
         self.symbolic_numbers: dict[Path, Any] = {}
         self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor
         if self.policy.unbacked:

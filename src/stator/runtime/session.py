@@ -27,6 +27,7 @@ from stator.runtime.spelling import Spelling
 from stator.runtime.unrolling import Loops
 from stator.weak_values import WeakValues
 
+MOST_GIVEN_TEXTS = 4  # the same of texts that the caller gives
 MOST_TEXTS = 2  # different strings that become constants at one place behind a break
 MOST_LATELY = 8  # graphs of entries that were dropped: the next ones, there or behind a break, may need them again
 SESSIONS: WeakValues[int, Session] = WeakValues()  # by address
@@ -90,6 +91,9 @@ class Session(Cache):
 
     despairs_of = SIZES  # what the caller gives is worth an entry, or a warning
     guesses_numbers = True
+
+    def new_learned(self) -> Learned:
+        return Learned(self.function, self.guesses_numbers, MOST_GIVEN_TEXTS)
 
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         self.options = options

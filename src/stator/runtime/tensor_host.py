@@ -456,9 +456,10 @@ class TensorHost(NumberHost):
     def iterate(self, f: Frame, value: Any) -> Any:
         if not self.counts_rounds:
             return super().iterate(f, self.whole(value))
-        before = unrolling.stamp(self)
+        before, known = unrolling.stamp(self), pinning.constants(self)
         made = super().iterate(f, self.whole(value))
         unrolling.note_iterator(self, f, value, made, before)
+        pinning.note_iterator(self, f, value, known)
         return made
 
     def whole(self, value: Any) -> Any:
