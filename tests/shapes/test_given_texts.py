@@ -1,4 +1,4 @@
-"""Strings from outside that change: questions about them are guarded by the answer, what looks into them is CPython's."""
+"""Strings from outside that change: questions are guarded by the answer, what looks into them is CPython's."""
 
 import re
 

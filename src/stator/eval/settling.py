@@ -229,7 +229,7 @@ def compare_op(f: Frame, arg: str) -> Any:
 
 
 def take_number(f: Frame, place: int, whole: bool = False) -> None:
-    """A hollow number next to a tensor, or given to torch, is the number that torch takes it for; perhaps only an int."""
+    """A hollow number next to a tensor, or given to torch, is the number that torch takes it for; or only an int."""
     hollow = f.world.hollow.get(id(f.stack[place]))
     if hollow is None or (whole and not hollow.is_whole()):
         return

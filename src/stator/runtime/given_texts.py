@@ -1,7 +1,7 @@
-"""Strings from outside that were seen to change: what is asked of one is guarded by the answer, as far as that is short.
+"""Strings from outside that were seen to change: what is asked of one is guarded by the answer.
 
-`name == "adam"`, `name.startswith("layer")`, `name in known` and `len(name)` leave the text itself open; what texts make
-of it (`name.lower()`) is such a text again. What else looks into one is CPython's.
+`name == "adam"`, `name.startswith("layer")`, `name in known` and `len(name)` leave the text itself open; what methods
+make of it (`name.lower()`) is such a text again. What else looks into one is CPython's.
 """
 
 from __future__ import annotations

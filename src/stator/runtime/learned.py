@@ -7,7 +7,7 @@ tells what a failure teaches.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Sequence
 from enum import Enum
 from types import ModuleType
@@ -297,7 +297,7 @@ def may_teach(check: Check, key: Any) -> bool:
     return kind is not ModuleType if check is not EQ else kind in _TELLING
 
 
-GROWING = frozenset({list, dict, set, deque, defaultdict})  # that may be hollow
+GROWING = frozenset({list, dict, set, deque, defaultdict, OrderedDict, Counter})  # that may be hollow
 
 
 DATA = frozenset({bytes, complex, frozenset})  # constants that no symbol stands for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections import defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +113,7 @@ LOOPED = frozenset({"keys", "values", "items"})  # methods whose results a loop 
 
 
 class HollowDict(Keyed):
+    base: type = dict  # of which the real one is
     methods = frozenset({"get", "setdefault", "pop", "update"}) | LOOPED
 
     def __init__(self, world: World, record: Record) -> None:
@@ -171,7 +172,11 @@ class HollowDict(Keyed):
         if not is_simple(key):
             return DECLINED
         value = self.read(key)
-        return native(f, operator.getitem, {}, key) if value is ABSENT else value
+        return self.missing(f, key) if value is ABSENT else value
+
+    def missing(self, f: Frame, key: Any) -> Any:
+        """What `d[key]` gives without such a key."""
+        return native(f, operator.getitem, {}, key)
 
     def put(self, f: Frame, key: Any, value: Any) -> Any:
         return self.write("__setitem__", key, value)
@@ -235,24 +240,40 @@ class HollowDict(Keyed):
     def fill(self) -> None:
         self.plain(None)
         fill_mapping(self.world, self.record)
-        self.apply(dict)
+        self.apply(self.base)
+
+
+class HollowOrderedDict(HollowDict):
+    """Its order is not that of the table: what goes over it fills it."""
+
+    base = OrderedDict
+    methods = frozenset({"get", "setdefault", "pop", "update"})
+
+    def lasting_keys(self) -> None:
+        return None
+
+
+class HollowCounter(HollowDict):
+    """There is none of what is missing; its other methods are written in Python."""
+
+    methods = frozenset({"get", "setdefault", "pop"}) | LOOPED
+
+    def missing(self, f: Frame, key: Any) -> Any:
+        return 0
+
+    def drop(self, f: Frame, key: Any) -> Any:
+        key = self.plain(key)
+        return None if is_simple(key) and not self.has(key) else super().drop(f, key)
 
 
 class HollowDefaultDict(HollowDict):
     """Missing items are made by the factory, as the program would."""
 
-    def item(self, f: Frame, key: Any) -> Any:
-        if (value := self.written(key)) is not ABSENT:
-            return value
-        key = self.asked(key)
-        if not is_simple(key):
-            return DECLINED
-        value = self.read(key)
-        if value is ABSENT:
-            if self.inner.default_factory is None:
-                return native(f, operator.getitem, self.inner, key)
-            value = self.world.call(f, self.inner.default_factory, [], None)
-            self.note("__setitem__", key, value)
+    def missing(self, f: Frame, key: Any) -> Any:
+        if self.inner.default_factory is None:
+            return native(f, operator.getitem, self.inner, key)
+        value = self.world.call(f, self.inner.default_factory, [], None)
+        self.note("__setitem__", key, value)
         return value
 
 
@@ -345,6 +366,18 @@ def hollow_dict(world: World, obj: Any, path: Path) -> Hollow | None:
     return HollowDict(world, shadow(world, obj, path, {}))
 
 
+def hollow_ordered_dict(world: World, obj: Any, path: Path) -> Hollow | None:
+    if not wanted(world, obj, path) or id(obj) in world.namespaces or not simply_keyed(obj):
+        return None
+    return HollowOrderedDict(world, shadow(world, obj, path, OrderedDict()))
+
+
+def hollow_counter(world: World, obj: Any, path: Path) -> Hollow | None:
+    if not wanted(world, obj, path) or not simply_keyed(obj) or _frames.instance_dict(obj):
+        return None
+    return HollowCounter(world, shadow(world, obj, path, Counter()))
+
+
 def hollow_default_dict(world: World, obj: Any, path: Path) -> Hollow | None:
     if not wanted(world, obj, path) or not simply_keyed(obj):
         return None
@@ -359,4 +392,12 @@ def hollow_set(world: World, obj: Any, path: Path) -> Hollow | None:
     return HollowSet(world, shadow(world, obj, path, set()))
 
 
-ROWS.update({id(dict): hollow_dict, id(defaultdict): hollow_default_dict, id(set): hollow_set})
+ROWS.update(
+    {
+        id(dict): hollow_dict,
+        id(defaultdict): hollow_default_dict,
+        id(OrderedDict): hollow_ordered_dict,
+        id(Counter): hollow_counter,
+        id(set): hollow_set,
+    }
+)
