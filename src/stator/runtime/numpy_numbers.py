@@ -70,8 +70,9 @@ def enter_number(world: Any, obj: Any, path: Any) -> Any:
 
 def serve_size(f: Frame, hollow: Hollow, args: list[Any]) -> Any:
     """`abs`."""
-    alone = len(args) == 1 and isinstance(hollow, NumpyNumber)
-    return hollow.applied(f.world, abs, hollow) if alone else DECLINED
+    if len(args) != 1 or not isinstance(hollow, NumpyNumber):
+        return DECLINED
+    return hollow.applied(f.world, abs, hollow)
 
 
 def serve_conversion(kind: Any) -> Any:

@@ -43,7 +43,7 @@ def code_and_receiver(function: Any) -> tuple[FunctionType, tuple[Any, ...]] | N
         return function, ()
     if type(function) is not MethodType or type(function.__func__) is not FunctionType:
         return None
-    called = function.__func__
+    called: FunctionType | None = function.__func__
     if called is Module._wrapped_call_impl:
         called = plain_forward(function.__self__)
     return None if called is None else (called, (function.__self__,))

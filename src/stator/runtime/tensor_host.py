@@ -149,6 +149,7 @@ class TensorHost(NumberHost):
         self.below: Any = None  # what takes frames below a break of this session
         self.spelling = Spelling()
         self.counts_rounds = False  # whether others may turn out to be such
+        self.chosen_rounds: dict[Any, set[int]] = {}  # by place: what a number was compared with, round by round
         self.tests: dict[Any, int] = {}  # by place: how often a loop asked whether to go on
         self.ending: Container[Path] = ()  # outside iterators that ended after more or fewer rounds than before
         self.tensor_lists: dict[Path, int] = {}  # how many tensors were made of a list from outside
@@ -315,7 +316,7 @@ class TensorHost(NumberHost):
         before, known = unrolling.stamp(self), pinning.constants(self)
         made = self.operated(f, function, *args)
         if TracedInt in map(type, args):
-            unrolling.note_operation(self, f, made, before)
+            unrolling.note_operation(self, f, args, made, before)
         pinning.note_operation(self, f, args, made, known)
         return made
 
