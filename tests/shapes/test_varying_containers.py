@@ -306,7 +306,7 @@ def subclasses():
     return program
 
 
-@pytest.mark.parametrize("make, most", [(counter, 3), (ordered_dict, 5), (least_recent, 4), (subclasses, 2)])
+@pytest.mark.parametrize("make, most", [(counter, 3), (ordered_dict, 5), (least_recent, 4), (subclasses, 3)])
 def test_other_containers_that_grow(make, most):
     names = "abcdefgh"
     assert most_per_place(make, [(torch.ones(3), names[i], 2 * i + 3) for i in range(8)]) <= most
@@ -337,3 +337,35 @@ def test_constants_that_no_symbol_stands_for(kind):
         return x.sin() * size + 1
 
     assert most_per_place(lambda: program, [(torch.ones(3), kind(i)) for i in range(8)]) <= 3
+
+
+def made_into_tensors(x, given):
+    return torch.tensor(given), torch.tensor(given, dtype=torch.float64) * 2, x[given] if 1 in given else x
+
+
+def test_lists_of_other_kinds_of_numbers():
+    """The type of a tensor follows from its numbers: other kinds of them are other entries."""
+    calls = [[1, 2, 3], [1, 2], [1, 2, 0, 1], [1.5, 2.5], [2, 2.5, 3], [3], [True, False], [True, 2]]
+    check(
+        made_into_tensors, vary=[(torch.ones(4), given) for given in calls], fullgraph=False, expect_recompiles=None,
+        expect_breaks=None,
+    )  # fmt: skip
+
+
+def of_flags(x, flags):
+    return x * sum(flags) + torch.tensor(flags).float().sum()
+
+
+def latest(x, flags):
+    return x * flags[-1] + len(flags)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_lists_of_bools(backend):
+    calls = [(torch.ones(3), [bool(i >> k & 1) for k in range(4)] + [True] * 2) for i in range(8)]
+    assert most_per_place(lambda: of_flags, calls, backend=backend) == 2
+
+
+def test_the_latest_of_a_list_that_grows():
+    calls = [(torch.ones(3), [0.25 * k for k in range(3, i + 4)]) for i in range(8)]
+    assert most_per_place(lambda: latest, calls) == 2

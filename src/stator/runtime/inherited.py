@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from stator._frames import cell_get, instance_dict, is_heap_type
+from stator._frames import UNBOUND, cell_get, instance_dict, is_heap_type
 from stator.code.decode import units
 from stator.code.loops import loop_variables
 from stator.guards import path as paths
@@ -111,6 +111,13 @@ def replaced_sizes(world: World) -> Iterator[Lesson]:
             old, new = (each._meta.size if type(each) is TracedTensor else each.shape for each in (before, now))
             if len(old) == len(new):
                 yield from ((path, "size", dim) for dim, size in enumerate(new) if type(size) is TracedInt)
+
+
+def written_sizes(world: World) -> Iterator[Lesson]:
+    """Sizes that vary of tensors that the program has put in the place of what it has not looked at."""
+    for path, before, now in changes(world):
+        if type(now) is TracedTensor and before is UNBOUND:
+            yield from ((path, "size", dim) for dim, size in enumerate(now._meta.size) if _varies(size))
 
 
 def counted(at: Break, results: int, before: Sequence[Any], world: World) -> Iterator[Lesson]:

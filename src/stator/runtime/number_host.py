@@ -14,7 +14,7 @@ from stator.guards import path as paths
 from stator.guards.path import Path
 from stator.native.host import Host
 from stator.runtime import assumptions, pinning, symbolic_host
-from stator.runtime.inherited import replaced_sizes
+from stator.runtime.inherited import replaced_sizes, written_sizes
 from stator.runtime.stack import Stack
 from stator.shapes.floats import Floats, Reading, TracedFloat, stage_after
 from stator.shapes.policy import Lesson, Policy
@@ -88,6 +88,9 @@ class NumberHost(Host):
         found = frozenset(filter(self.policy.could_vary, lessons))
         if found:
             raise Again(None, varies=found)
+        if self.policy.guesses is not None:  # for captures to come
+            learned: Any = self.policy.learned
+            learned.lessons.update(filter(self.policy.could_vary, written_sizes(self)))
 
     def make_symbols(self) -> Symbols:
         symbols = Symbols(self.origin, self.policy.unbacked)

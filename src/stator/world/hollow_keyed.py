@@ -182,7 +182,7 @@ class HollowDict(Keyed):
         return self.write("__setitem__", key, value)
 
     def drop(self, f: Frame, key: Any) -> Any:
-        key = self.plain(key)
+        key = self.asked(key)
         if not is_simple(key):
             return DECLINED
         if not self.has(key):
@@ -221,7 +221,7 @@ class HollowDict(Keyed):
     def pop(self, f: Frame, args: list[Any]) -> Any:
         if not 1 <= len(args) <= 2:
             return DECLINED
-        args = [self.plain(args[0]), *args[1:]]
+        args = [self.asked(args[0]), *args[1:]]
         if not is_simple(args[0]):
             return DECLINED
         value = self.read(args[0])
