@@ -322,7 +322,8 @@ def has_worked(host: Any, f: Frame, loop: int) -> bool:
 def was_seen_to_change(host: Any, number: TracedInt) -> bool:
     """Whether an int of the program differed from call to call; not a size."""
     known = host.symbols.sources
-    symbols = () if type(number.number) is int else host.symbols.unknowns.symbols_of(number.number)
+    value: Any = number.number
+    symbols = () if type(value) is int else host.symbols.unknowns.symbols_of(value)
     lessons = {lesson for symbol in symbols if symbol in known for lesson in known[symbol].lessons()}
     kinds = {kind for _, kind, _ in lessons}
     return kinds == {"int"} and lessons <= host.varying.lessons and lessons.isdisjoint(host.policy.guessed)
