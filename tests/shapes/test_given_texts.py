@@ -1,6 +1,7 @@
-"""Strings from outside that change: questions are guarded by the answer, what looks into them is CPython's."""
+"""Strings from outside that change: questions are guarded by the answer, what looks into them is left to CPython."""
 
 import re
+import statistics
 
 import pytest
 import torch
@@ -132,3 +133,17 @@ def absent(x, name):
 def test_errors_are_those_of_the_text(program):
     calls = [(torch.ones(2), name) for name in NAMES[:4]]
     check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)
+
+
+def spread(x, value):
+    return x * statistics.mean([value, 2 * value, 0.5]) + statistics.pstdev([value, 1.5])
+
+
+def exactly(x, value):
+    return x * value.as_integer_ratio()[1], value.hex()
+
+
+@pytest.mark.parametrize("program", [spread, exactly])
+def test_methods_of_floats_are_left_to_python(program):
+    calls = [(torch.ones(2), value) for value in (0.25, 0.75, 1.5, 3.25, 2.5, 0.125)]
+    assert most_per_place(lambda: program, calls) <= 3

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import math
 import operator
-import types
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from stator.code.decode import units
 from stator.native.attribute_rows import READERS, WRITERS
 from stator.native.ends import STANDINS
 from stator.runtime import given_texts, symbolic_host
@@ -203,8 +201,8 @@ def enter_text(world: Any, obj: str, path: Any) -> Any:
 def read_text(host: Any, f: Any, obj: TracedText, name: str) -> Any:
     if name == "__class__":
         return str
-    if units(f.code)[f.lasti][0] == "LOAD_METHOD" and type(vars(str).get(name)) is types.MethodDescriptorType:
-        return given_texts.bound(name, obj)
+    if given_texts.is_method(f, str, name):
+        return given_texts.bound(str, name, obj)
     return host.load_attr(f, obj.decay(), name)
 
 

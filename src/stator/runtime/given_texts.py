@@ -12,8 +12,11 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from stator.code.decode import units
+from stator.frame import Frame
 from stator.guards.check import EQ, TYPE_IS
 from stator.guards.constant import is_plain
+from stator.shapes.floats import TracedFloat
 from stator.shapes.texts import GivenText, TracedText
 from stator.world import constants
 
@@ -119,22 +122,29 @@ def length_of(text: Any) -> Any:
     return NotImplemented if found is None else found.ask("length", len)
 
 
-def bound(name: str, text: TracedText) -> Any:
-    """The method of a text, as the instruction that calls it is given it."""
-    return functools.partial(getattr(str, name), text)
+def is_method(f: Frame, kind: type, name: str) -> bool:
+    """Whether an instruction is about to call a method of C."""
+    return units(f.code)[f.lasti][0] == "LOAD_METHOD" and type(vars(kind).get(name)) is types.MethodDescriptorType
 
 
-def method_of(function: Any) -> tuple[str, TracedText] | None:
-    """The name of a method, and the text that it is bound to."""
+def bound(kind: type, name: str, value: Any) -> Any:
+    """The method of a text or number that varies, as the instruction that calls it is given it."""
+    return functools.partial(getattr(kind, name), value)
+
+
+def method_of(function: Any) -> tuple[str, Any] | None:
+    """The name of such a method, and what it is bound to."""
     if type(function) is not functools.partial or type(function.func) is not types.MethodDescriptorType:
         return None
-    if function.func.__objclass__ is not str or len(function.args) != 1 or function.keywords:
-        return None
-    text = function.args[0]
-    return (function.func.__name__, text) if type(text) is TracedText else None
+    value = function.args[0] if len(function.args) == 1 and not function.keywords else None
+    kind = METHODS.get(type(value))
+    return (function.func.__name__, value) if kind is not None and function.func.__objclass__ is kind else None
 
 
-def called(name: str, text: TracedText, args: list[Any]) -> Any:
+METHODS: dict[type, type] = {TracedText: str, TracedFloat: float}
+
+
+def called(name: str, text: Any, args: list[Any]) -> Any:
     """A method of a text with constants; NotImplemented where the text itself is needed, or it fails."""
     found = given(text)
     if found is None or name not in QUESTIONS | CHANGES or not all(map(is_plain, args)):
