@@ -118,3 +118,28 @@ def test_calls_that_do_not_fit():
     program.__code__ = (lambda first, second, *rest, third=2: first - second).__code__
     for count in (3, 4, 5):
         assert torch.equal(compiled(*tensors(count)), program(*tensors(count)))
+
+
+class Base(nn.Module):
+    def forward(self, *parts):
+        return sum(parts) * 2
+
+
+class Derived(Base):
+    def forward(self, *parts, **more):
+        return super().forward(*parts) + len(more)
+
+
+def test_super():
+    assert most_per_place(Derived, [tensors(count) for count in COUNTS]) <= 3
+
+
+def test_functions_that_are_left_alone_stay_so():
+    @stator.disable
+    def program(*parts):
+        return sum(parts), torch.compiler.is_compiling()
+
+    compiled = stator.compile(program, backend="eager")
+    for count in COUNTS:
+        assert torch.equal(compiled(*tensors(count))[0], program(*tensors(count))[0])
+    assert not compiled(*tensors(3))[1]

@@ -369,3 +369,19 @@ def test_lists_of_bools(backend):
 def test_the_latest_of_a_list_that_grows():
     calls = [(torch.ones(3), [0.25 * k for k in range(3, i + 4)]) for i in range(8)]
     assert most_per_place(lambda: latest, calls) == 2
+
+
+@pytest.mark.parametrize("kind", [Counter, OrderedDict])
+def test_attributes_of_containers_that_grow(kind):
+    def make():
+        seen = kind()
+
+        def program(x, number):
+            seen[number] = number
+            if number == 6:
+                seen.label = number
+            return x * seen[number], getattr(seen, "label", None), len(seen)
+
+        return program
+
+    assert most_per_place(make, [(torch.ones(3), 2 * i) for i in range(1, 8)]) <= 4

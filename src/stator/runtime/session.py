@@ -159,7 +159,8 @@ class Session(Cache):
         if found is not None and takes_any(found[0].__code__) and not _frames.capturing():
             function, receiver = found
             values = (*receiver, *args)
-            if self.packed is None and self.shapes.note(function.__code__, len(values), tuple(kwargs or ())):
+            many = self.shapes.note(function.__code__, len(values), tuple(kwargs or ()))
+            if self.packed is None and many and self.worthwhile:
                 self.packed = Packed(function, lambda made: PackedCache(self, made, False))
             if self.packed is not None and self.packed.fits(function):
                 result = self.packed.call(function, values, kwargs)

@@ -18,7 +18,7 @@ from stator.guards.constant import is_value
 from stator.world.containers import fill_mapping, fill_set
 from stator.world.hollow import ABSENT, DECLINED, ROWS, Hollow, Operation, wanted
 from stator.world.keys import IDENTITY_HASHES
-from stator.world.shadows import shadow
+from stator.world.shadows import copy_attributes, shadow
 
 if TYPE_CHECKING:
     from stator.guards.path import Path
@@ -369,13 +369,17 @@ def hollow_dict(world: World, obj: Any, path: Path) -> Hollow | None:
 def hollow_ordered_dict(world: World, obj: Any, path: Path) -> Hollow | None:
     if not wanted(world, obj, path) or id(obj) in world.namespaces or not simply_keyed(obj):
         return None
-    return HollowOrderedDict(world, shadow(world, obj, path, OrderedDict()))
+    made = HollowOrderedDict(world, shadow(world, obj, path, OrderedDict()))
+    copy_attributes(world, obj, path, made.inner)
+    return made
 
 
 def hollow_counter(world: World, obj: Any, path: Path) -> Hollow | None:
-    if not wanted(world, obj, path) or not simply_keyed(obj) or _frames.instance_dict(obj):
+    if not wanted(world, obj, path) or not simply_keyed(obj):
         return None
-    return HollowCounter(world, shadow(world, obj, path, Counter()))
+    made = HollowCounter(world, shadow(world, obj, path, Counter()))
+    copy_attributes(world, obj, path, made.inner)
+    return made
 
 
 def hollow_default_dict(world: World, obj: Any, path: Path) -> Hollow | None:
