@@ -90,16 +90,10 @@ class Policy:
             return False
         if (path, "int", 0) in self.learned:
             return is_plain(path)
-        if self.guesses is not None and (self.guesses.takes_int(path, value) or self._is_latest(path)):
+        if self.guesses is not None and self.guesses.takes_int(path, value):
             self.guessed.add((path, "int", 0))
             return True
         return bool(self.dynamic) and value not in (0, 1) and path.accessor is paths.ARG
-
-    def _is_latest(self, path: Path) -> bool:
-        """Whether it is counted from the end of a list that was longer or shorter before."""
-        if path.accessor is not paths.ITEM or path.key >= 0 or path.parent is None:
-            return False
-        return (path.parent.part("length", len), "int", 0) in self.learned
 
     def takes_part(self, path: Path, value: int) -> bool:
         """Whether an int in a torch.Size is a symbol."""
@@ -116,7 +110,7 @@ class Policy:
             return False
         if (path, "float", 0) in self.learned:
             return True
-        if self.guesses is not None and (self.guesses.takes_float(path, value) or self._is_latest(path)):
+        if self.guesses is not None and self.guesses.takes_float(path, value):
             self.guessed.add((path, "float", 0))
             return True
         return False
