@@ -262,7 +262,7 @@ def test_what_a_bounded_deque_keeps(make, most):
     assert stator.stats()["graph_breaks"] == 0
 
 
-class Table(torch.nn.Module):
+class Positions(torch.nn.Module):
     """Positions of the longest sequence so far."""
 
     def __init__(self):
@@ -290,7 +290,7 @@ class Buffers(torch.nn.Module):
         return x + self.cosines[: x.shape[1]]
 
 
-@pytest.mark.parametrize("kind", [Table, Buffers])
+@pytest.mark.parametrize("kind", [Positions, Buffers])
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_tables_that_grow_with_the_longest_call(kind, backend):
     """A call that makes one, and one that finds one, of any length."""
