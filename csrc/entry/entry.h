@@ -209,6 +209,7 @@ int upcoming_init(void);
 PyObject *upcoming(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *beneath(PyObject *module, PyObject *iterator);
 PyObject *plain_fold(PyObject *module, PyObject *function);
+PyObject *plain_kind(PyObject *module, PyObject *object);
 Py_ssize_t upcoming_size(Py_ssize_t start);
 
 /* counting.c: enumerate. */

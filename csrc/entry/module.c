@@ -69,6 +69,7 @@ static PyMethodDef functions[] = {
     {"enumerate_count", enumerate_count, METH_O, "enumerate_count(iterator) -> the number that it gives next"},
     {"recount", recount, METH_VARARGS, "recount(iterator, number): an enumerate gives this number next"},
     {"beneath", beneath, METH_O, "beneath(iterator) -> the iterators and mutable containers it goes over"},
+    {"plain_kind", plain_kind, METH_O, "plain_kind(list) -> 1 for a list of bools, 2 with ints, 3 with floats in it; else 0"},
     {"plain_fold", plain_fold, METH_O, "plain_fold(function) -> what a function written in C makes of a list of plain numbers; else None"},
     {"set_layout", set_layout, METH_O, "set_layout(set) -> which places of its table are taken"},
     {"set_like", (PyCFunction)(void (*)(void))set_like, METH_FASTCALL, "set_like(target, source[, items]): target holds what source holds, or these, at the same places"},

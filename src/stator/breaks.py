@@ -245,8 +245,8 @@ _ROWS = (
     Break(
         "varying-number",
         "a call is made with another number each time, and can be compiled for one only",
-        "A call in {function} takes a number that differs from call to call, and how many tensors it gives, or how it "
-        "works, depends on that. Compiled, it would be once per number; so CPython makes it.",
+        "A call in {function} takes a number or text that differs from call to call, and how many tensors it gives, or "
+        "how it works, depends on that. Compiled, it would be once for each; so CPython makes it.",
         "Use an operation that takes tensors or sizes instead; with fullgraph=True each number is a constant.",
     ),
     Break(

@@ -119,14 +119,14 @@ def test_variables_of_enclosing_functions() -> None:
 
 
 def test_the_warning_is_about_the_call() -> None:
-    compiled = stator.compile(lambda x, s: x + len(s.upper()), backend="eager", options={"recompile_limit": 2})
+    compiled = stator.compile(lambda x, s: {s.upper(): x}, backend="eager", options={"recompile_limit": 2})
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for text in ("a", "bb", "ccc"):
             compiled(torch.ones(2), text)
     (warning,) = [one for one in said if "eagerly from now on" in str(one.message)]
     assert warning.filename == __file__
-    assert "s is 'bb', now 'ccc'" in str(warning.message)
+    assert "s.upper() is 'BB', now 'CCC'" in str(warning.message)
 
 
 def test_marks_name_the_argument() -> None:

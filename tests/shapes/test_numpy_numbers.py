@@ -206,3 +206,51 @@ def test_a_float_as_the_index_of_a_tensor():
 
     calls = [(torch.ones(8), np.float64(i)) for i in (2, 3, 4)]
     check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)
+
+
+def as_bounds(x, n):
+    return x[:, :n] * 2, x[1:n, n - 1 :], torch.arange(n), x.narrow(1, 0, int(n))
+
+
+def as_negative_bounds(x, n):
+    k = n // 2 + 1
+    return x[:, -k:] * -n, x * abs(-n), math.sqrt(n)
+
+
+def as_shapes(x, n):
+    image = x[None, None]
+    return F.interpolate(image, size=(n, n + 1)), torch.zeros((n, 2)), x.new_zeros([n, 3]), F.pad(image, (0, n, 0, n))
+
+
+def written(x, n):
+    x[:, :n] = 1
+    x[:2, 3 : n + 3] = n
+    return x
+
+
+@pytest.mark.parametrize("program", [as_bounds, as_negative_bounds, as_shapes, written])
+def test_ints_of_numpy_as_bounds_and_sizes(program):
+    calls = [(torch.arange(120.0).view(6, 20), np.int64(n)) for n in (2, 3, 4, 5, 7, 9, 13)]
+    assert compilations(lambda: program, calls)[0] == 2
+
+
+def refused(function):
+    try:
+        return function()
+    except TypeError as error:
+        return str(error)
+
+
+def test_floats_of_numpy_are_no_bounds():
+    def program(x, n):
+        return x * n, refused(lambda: x[:n]), refused(lambda: range(n)), refused(lambda: torch.zeros((n, 2)))
+
+    compilations(lambda: program, [(torch.ones(3), np.float64(n)) for n in (2, 3, 4.5)])
+
+
+def test_kept_in_slices_and_tuples():
+    def program(x, n):
+        part = slice(n)
+        return x[part], type(part.stop), (n, 2), [n]
+
+    compilations(lambda: program, [(torch.ones(9), np.int64(n)) for n in (2, 3, 4)])

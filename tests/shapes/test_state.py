@@ -260,3 +260,39 @@ def test_what_a_bounded_deque_keeps(make, most):
     """Where the first element is asked for, one that is full has an entry of its own."""
     assert compilations(make, [(torch.ones(3) * i,) for i in range(8)])[0] == most
     assert stator.stats()["graph_breaks"] == 0
+
+
+class Positions(torch.nn.Module):
+    """Positions of the longest sequence so far."""
+
+    def __init__(self):
+        super().__init__()
+        self.length, self.table = 0, None
+
+    def forward(self, x):
+        if x.shape[1] > self.length:
+            self.length = x.shape[1]
+            self.table = torch.arange(self.length).float()
+        return x + self.table[: x.shape[1]]
+
+
+class Buffers(torch.nn.Module):
+    """The same as buffers that the first call registers."""
+
+    def __init__(self):
+        super().__init__()
+        self.length = 0
+
+    def forward(self, x):
+        if x.shape[1] > self.length:
+            self.length = x.shape[1]
+            self.register_buffer("cosines", torch.arange(self.length).cos(), persistent=False)
+        return x + self.cosines[: x.shape[1]]
+
+
+@pytest.mark.parametrize("kind", [Positions, Buffers])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_tables_that_grow_with_the_longest_call(kind, backend):
+    """A call that makes one, and one that finds one, of any length."""
+    calls = [(torch.ones(3, length),) for length in (5, 7, 4, 9, 12, 6, 8, 17, 11, 3)]
+    assert compilations(kind, calls, backend=backend) == (3, 3)

@@ -1,13 +1,15 @@
-"""Containers of another length on each call: what needs all of one is CPython's from the third length on."""
+"""Containers of another length on each call: what needs all of one is CPython's from the second length on."""
 
 from __future__ import annotations
 
 import random
+from collections import Counter, OrderedDict
 
 import pytest
 import torch
 
 from tests.harness import check
+from tests.shapes.places import most_per_place
 
 LENGTHS = (2, 3, 4, 5, 7, 6, 9, 8, 10, 11)
 
@@ -250,3 +252,136 @@ def test_as_many_items_as_a_size_that_no_loop_goes_through(program):
     report = check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)
     assert report.gained("frames_captured", first=4) == 0, report.counts
     assert report.gained("frames_skipped") == 0
+
+
+def counter():
+    seen = Counter()
+
+    def program(x, name, number):
+        seen[name] += 1
+        seen["all"] += number
+        return x * seen["all"] + seen["nothing"], len(seen)
+
+    return program
+
+
+def ordered_dict():
+    kept = OrderedDict(first=1)
+
+    def program(x, name, number):
+        kept[name] = x.sum()
+        kept["first"] = number
+        return x * kept["first"], kept.get("nothing", 3), "first" in kept, len(kept)
+
+    return program
+
+
+def least_recent():
+    kept = OrderedDict()
+
+    def program(x, name, number):
+        kept[number] = x + number
+        kept.move_to_end(number)
+        if len(kept) > 3:
+            kept.popitem(last=False)
+        return x * number, list(kept)
+
+    return program
+
+
+def subclasses():
+    class Rows(list):
+        pass
+
+    class Table(dict):
+        pass
+
+    rows, table = Rows(), Table()
+
+    def program(x, name, number):
+        rows.append(x.sum())
+        table[number] = x * number
+        return x * len(rows), len(table), rows[-1]
+
+    return program
+
+
+@pytest.mark.parametrize("make, most", [(counter, 3), (ordered_dict, 5), (least_recent, 4), (subclasses, 3)])
+def test_other_containers_that_grow(make, most):
+    names = "abcdefgh"
+    assert most_per_place(make, [(torch.ones(3), names[i], 2 * i + 3) for i in range(8)]) <= most
+
+
+def lengths_of_tuples(x, given):
+    return x * len(given) + given[0]
+
+
+def sums_of_tuples(x, given):
+    return x * sum(given)
+
+
+def of_bytes(x, given):
+    return x * len(bytes(given)) + 1
+
+
+@pytest.mark.parametrize("program", [lengths_of_tuples, sums_of_tuples, of_bytes])
+def test_tuples_of_other_lengths(program):
+    calls = [(torch.ones(3), tuple(range(2, 3 + i))) for i in range(8)]
+    assert most_per_place(lambda: program, calls) == 2
+
+
+@pytest.mark.parametrize("kind", [complex, lambda n: bytes(n + 1), lambda n: frozenset(range(n + 1))])
+def test_constants_that_no_symbol_stands_for(kind):
+    def program(x, value):
+        size = abs(value) if isinstance(value, complex) else len(value)
+        return x.sin() * size + 1
+
+    assert most_per_place(lambda: program, [(torch.ones(3), kind(i)) for i in range(8)]) <= 3
+
+
+def made_into_tensors(x, given):
+    return torch.tensor(given), torch.tensor(given, dtype=torch.float64) * 2, x[given] if 1 in given else x
+
+
+def test_lists_of_other_kinds_of_numbers():
+    """The type of a tensor follows from its numbers: other kinds of them are other entries."""
+    calls = [[1, 2, 3], [1, 2], [1, 2, 0, 1], [1.5, 2.5], [2, 2.5, 3], [3], [True, False], [True, 2]]
+    check(
+        made_into_tensors, vary=[(torch.ones(4), given) for given in calls], fullgraph=False, expect_recompiles=None,
+        expect_breaks=None,
+    )  # fmt: skip
+
+
+def of_flags(x, flags):
+    return x * sum(flags) + torch.tensor(flags).float().sum()
+
+
+def latest(x, flags):
+    return x * flags[-1] + len(flags)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_lists_of_bools(backend):
+    calls = [(torch.ones(3), [bool(i >> k & 1) for k in range(4)] + [True] * 2) for i in range(8)]
+    assert most_per_place(lambda: of_flags, calls, backend=backend) == 2
+
+
+def test_the_latest_of_a_list_that_grows():
+    calls = [(torch.ones(3), [0.25 * k for k in range(3, i + 4)]) for i in range(8)]
+    assert most_per_place(lambda: latest, calls) == 2
+
+
+@pytest.mark.parametrize("kind", [Counter, OrderedDict])
+def test_attributes_of_containers_that_grow(kind):
+    def make():
+        seen = kind()
+
+        def program(x, number):
+            seen[number] = number
+            if number == 6:
+                seen.label = number
+            return x * seen[number], getattr(seen, "label", None), len(seen)
+
+        return program
+
+    assert most_per_place(make, [(torch.ones(3), 2 * i) for i in range(1, 8)]) <= 4

@@ -30,6 +30,12 @@ def loop_variables(info: CodeInfo, unit: int) -> Iterator[int]:
                 count, at = count - 1, info.ops[at][2]
 
 
+def innermost_for(info: CodeInfo, unit: int) -> int | None:
+    """Where the innermost `for` loop around an instruction asks for its next item."""
+    around = [start for start, end in _loops(info) if start <= unit <= end and info.names[start] == LOOP]
+    return max(around, default=None)
+
+
 def carried_round(info: CodeInfo, begin: int, unit: int) -> set[int]:
     """Slots of the variables that only loops around an instruction have assigned to since the frame was at `begin`."""
     found: set[int] = set()

@@ -11,6 +11,7 @@ from stator import _frames
 from stator.code.decode import CodeInfo, Handler, Op, units
 from stator.code.operators import BINARY, COMPARE
 from stator.eval.careful import MOVING, places_of
+from stator.eval.consumption import taker
 from stator.eval.opcodes import OPCODES
 from stator.eval.ops_operate import truth
 from stator.frame import RETURN, UNBOUND, Frame, Raised, forget_tracebacks, native
@@ -111,8 +112,10 @@ def binary_subscr(f: Frame, arg: Any) -> Any:
 
 @careful("STORE_SUBSCR")
 def store_subscr(f: Frame, arg: Any) -> Any:
-    value, container, key = f.stack[-3:]
-    f.world.settled(value)
+    container, key = f.stack[-2:]
+    if type(container) in f.world.tensor_types:
+        take_number(f, -3, whole=True)
+    value = f.world.settled(f.stack[-3])
     if f.world.gone_over:
         iterated.before_key(f.world, container, key, deletes=False)
     hollow = f.world.hollow.get(id(container))
@@ -204,6 +207,16 @@ def binary_op(f: Frame, arg: int) -> Any:
     return None
 
 
+@careful("UNARY_NEGATIVE")
+def unary_negative(f: Frame, arg: Any) -> Any:
+    number = f.world.hollow.get(id(f.stack[-1]))
+    made = DECLINED if number is None else number.negated()
+    if made is DECLINED:
+        return DECLINED
+    f.stack[-1] = made
+    return None
+
+
 @careful("COMPARE_OP")
 def compare_op(f: Frame, arg: str) -> Any:
     left, right = f.stack[-2:]
@@ -215,12 +228,26 @@ def compare_op(f: Frame, arg: str) -> Any:
     return None
 
 
-def take_number(f: Frame, place: int) -> None:
-    """A hollow number next to a tensor, or given to torch, is the number that torch takes it for."""
+def take_number(f: Frame, place: int, whole: bool = False) -> None:
+    """A hollow number next to a tensor, or given to torch, is the number that torch takes it for; or only an int."""
     hollow = f.world.hollow.get(id(f.stack[place]))
-    number = DECLINED if hollow is None else hollow.number()
+    if hollow is None or (whole and not hollow.is_whole()):
+        return
+    number = hollow.number()
     if number is not DECLINED:
         f.stack[place] = number
+
+
+@careful("BUILD_SLICE", "BUILD_TUPLE", "BUILD_LIST")
+def build(f: Frame, count: int) -> Any:
+    """Bounds and sizes that only torch is given, or that an index is made of, are numbers as others."""
+    if count and any(id(value) in f.world.hollow for value in f.stack[-count:]):
+        used = taker(f, count)
+        indexed = type(used) in f.world.tensor_types or type(used) in (list, tuple)
+        if indexed or (used is not UNBOUND and f.world.takes_numbers(used)):
+            for place in range(-count, 0):
+                take_number(f, place, whole=True)
+    return DECLINED
 
 
 # ---- truth --------------------------------------------------------------------------------------------------------
@@ -396,9 +423,11 @@ def call(f: Frame, count: int) -> Any:
             f.kwnames = ()
             stack[base:] = [result]
             return None
-    if any(id(arg) in f.world.hollow for arg in args) and f.world.takes_numbers(function):
-        for place in range(at + 1 - len(stack), 0):
-            take_number(f, place)
+    if any(id(arg) in f.world.hollow for arg in args):
+        whole = f.world.takes_whole(function)
+        if whole or f.world.takes_numbers(function):
+            for place in range(at + 1 - len(stack), 0):
+                take_number(f, place, whole)
     if passes(f.world, function):
         return OPCODES["CALL"](f, count)
     if type(function) is BuiltinFunctionType:

@@ -127,7 +127,7 @@ class Assembly:
             return obj.source(self.value_source)
         if type(obj) is Chosen:
             return f"({self.operand(obj.numbers[0])} {obj.sign} {self.operand(obj.numbers[1])})"
-        if type(obj) is GivenText:
+        if issubclass(type(obj), GivenText):
             return self.load(obj.path)
         cell = self.host.cells.get(id(obj))
         if cell is not None and cell[0] is obj:

@@ -138,6 +138,10 @@ class ResumedCall(Call):
         host.carried = self.values
         host.gone_over = gone_over(self.values)
         watch(host)
+        return self.entered(host)
+
+    def entered(self, host: TensorHost) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        """The functions that go on, with values that enter when the program looks at them."""
         entered: list[Any] = []
         for i, value in enumerate(self.values):
             is_cell = type(value) is types.CellType

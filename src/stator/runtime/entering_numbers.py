@@ -12,10 +12,11 @@ import torch
 from stator.frame import Frame
 from stator.guards.check import LEN, TYPE_IS
 from stator.native.attribute_rows import READERS, WRITERS
+from stator.runtime.given_texts import bound, is_method
 from stator.runtime.number_calls import STANDS_FOR
 from stator.runtime.number_methods import NumberMethod
 from stator.shapes.calculations import INT_MATH
-from stator.shapes.floats import TracedFloat
+from stator.shapes.floats import TracedFloat, depends_on_data
 from stator.shapes.guesses import is_next
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.world.constants import constant, enter_unequal
@@ -51,6 +52,8 @@ def read_float(host: Any, f: Frame, obj: TracedFloat, name: str) -> Any:
         return NumberMethod(obj, name, operator.pos)
     if name == "is_integer" and not obj.mixed:
         return NumberMethod(obj, name, TracedFloat.is_integer)
+    if not obj.mixed and not depends_on_data(obj) and is_method(f, float, name):
+        return bound(float, name, obj)
     return host.class_of(obj) if name == "__class__" else host.load_attr(f, obj.decay(), name)
 
 

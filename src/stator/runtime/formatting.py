@@ -8,21 +8,19 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import torch
 
-from stator.guards.check import TYPE_IS
 from stator.native.attribute_rows import READERS, WRITERS
 from stator.native.ends import STANDINS
-from stator.runtime import symbolic_host
+from stator.runtime import given_texts, symbolic_host
 from stator.runtime.entering_numbers import write_number
 from stator.runtime.number_calls import ROWS, STANDS_FOR
 from stator.runtime.symbolic_host import STR_METHODS
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
-from stator.shapes.texts import GivenText, Piece, TracedText
+from stator.shapes.texts import Piece, TracedText
 from stator.tensors import values
 from stator.tensors.traced import TracedTensor
 from stator.world import constants
@@ -148,6 +146,8 @@ def operated(function: Any, args: tuple[Any, ...]) -> Any:
         given = args[1] if type(args[1]) is tuple else (args[1],)
         if may_follow(given) and tried(lambda *numbers: args[0] % numbers, *given):
             return TracedText(f"{args[0]!r} % (", *listed(given), ")")
+    if len(args) == 2 and (answer := given_texts.compared(function, *args)) is not NotImplemented:
+        return answer
     if function is not operator.setitem:
         for arg in args:
             if type(arg) is TracedText:
@@ -194,16 +194,16 @@ def enter_text(world: Any, obj: str, path: Any) -> Any:
     policy = world.policy
     if policy.dynamic is False or (path, "str", 0) not in policy.learned:
         return constants.enter_text(world, obj, path)
-    if path not in world.symbolic_numbers:
-        world.guards.add(path, TYPE_IS, str, world.origin())
-        symbolic_host.start(world)
-        given = GivenText(path, partial(constants.enter_text, world, obj, path))
-        world.symbolic_numbers[path] = TracedText((given,))
-    return world.symbolic_numbers[path]
+    symbolic_host.start(world)
+    return given_texts.enter(world, obj, path, path)
 
 
 def read_text(host: Any, f: Any, obj: TracedText, name: str) -> Any:
-    return str if name == "__class__" else host.load_attr(f, obj.decay(), name)
+    if name == "__class__":
+        return str
+    if given_texts.is_method(f, str, name):
+        return given_texts.bound(str, name, obj)
+    return host.load_attr(f, obj.decay(), name)
 
 
 ROWS.update({str: text_of(str), repr: text_of(repr), ascii: text_of(ascii), format: format_of})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from stator._frames import cell_get, instance_dict, is_heap_type
+from stator._frames import UNBOUND, cell_get, instance_dict, is_heap_type
 from stator.code.decode import units
 from stator.code.loops import loop_variables
 from stator.guards import path as paths
@@ -113,6 +113,13 @@ def replaced_sizes(world: World) -> Iterator[Lesson]:
                 yield from ((path, "size", dim) for dim, size in enumerate(new) if type(size) is TracedInt)
 
 
+def written_sizes(world: World) -> Iterator[Lesson]:
+    """Sizes that vary of tensors that the program has put in the place of what it has not looked at."""
+    for path, before, now in changes(world):
+        if type(now) is TracedTensor and before is UNBOUND:
+            yield from ((path, "size", dim) for dim, size in enumerate(now._meta.size) if _varies(size))
+
+
 def counted(at: Break, results: int, before: Sequence[Any], world: World) -> Iterator[Lesson]:
     """Constants of a capture that ends where it began, one round of a loop later: what is another number by then."""
     for number, now in enumerate(at.values):
@@ -193,6 +200,7 @@ def _lessons(value: Any, path: Path) -> Iterator[Lesson]:
         yield path, "float", 0
     elif kind is TracedText:
         yield path, "str", 0
+        yield path.part("length", len), "int", 0
     elif kind is tuple or kind is list:
         for i, item in enumerate(value):
             if type(item) in SYMBOLIC:

@@ -7,7 +7,7 @@ tells what a failure teaches.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Sequence
 from enum import Enum
 from types import ModuleType
@@ -31,6 +31,8 @@ from stator.world.rewritten import LENGTH
 
 Lesson = tuple[Path, str, int]  # where, kind, detail
 SIZES = frozenset({KEYS, LEN})  # of containers
+GIVEN = frozenset({ARG, ITEM, KEY, SEQ})
+NOTHING = (0, ())  # lengths, and keys, of what is empty
 ENDS = frozenset({LEN, PRESENT})  # how many items there are still to come
 UNSETTLED = SIZES | {EQ, IS}  # checks that an entry can do without
 ITEMS = frozenset({ITEM, KEY, SEQ, KEYAT, ITERAT})
@@ -162,16 +164,21 @@ class Learned:
                 continue
             if rule is None:
                 if not check.holds(value, key):
-                    self.see_length(path, check, value, light)
+                    self.see_length(path, check, key, value, light)
                 continue
             found = {(path, kind, detail) for kind, detail in rule(key, value)}
             if type(key) is type(value) is str and key != value:
                 self.read(path, key, value)
+                found.add((path.part("length", len), "int", 0))
             elif check is IS and key is not value and issubclass(type(value), Enum) and type(key) is type(value):
                 self.meet(path, key, value)
+            elif check is IS and type(key) is type(value) is bool and path.accessor is ITEM and path.parent is not None:
+                found.update((part, "int", 0) for part in summaries(path.parent))  # how many of a list are True
             if (check is EQ or check is IS) and not check.holds(value, key):
                 self.differed.add(path)
             self.lessons |= found
+            if check is EQ and type(key) in DATA and not check.holds(value, key):
+                self.unsettled.add((path, check))
             if key is None:
                 self.guesses.fill(path)
             self.guesses.meet(path, value)
@@ -187,14 +194,19 @@ class Learned:
             if type(now) is str:
                 self.read(path, before, now)
 
-    def see_length(self, path: Path, check: Check, value: Any, light: Container[Path]) -> None:
-        """Another number of elements; once more, if the program looks at all of them: that is CPython's from now on."""
-        owner: Path | None = path
+    def see_length(self, path: Path, check: Check, key: Any, value: Any, light: Container[Path]) -> None:
+        """Another number of elements: what looks at all of them is CPython's from now on.
+
+        What the program keeps may have been made by the first call, so it has to change once more.
+        """
         if path.accessor is UPCOMING:
-            owner = path.parent if path.key else None  # the loop goes several rounds in one capture
-        elif type(value) in GROWING:
+            if path.key and path.parent in light:  # the loop goes several rounds in one capture
+                self.unsettled.add((path, check))
+            return
+        if type(value) in GROWING:
             self.lighten(path)
-        if owner is not None and owner in light:
+        kept = key in NOTHING if type(value) not in GROWING else not is_given(path)
+        if path in light or not kept:
             self.unsettled.add((path, check))
 
     def read(self, path: Path, *texts: str) -> None:
@@ -210,6 +222,11 @@ class Learned:
         seen.update(vars(member).get("_name_", "") for member in members)  # one that is being made has no name
         if len(seen) > MOST_MEMBERS:
             self.lessons.add((path, "identity", 0))
+
+
+def is_given(path: Path) -> bool:
+    """Whether it is a value of the call, or in one: nothing that the program keeps."""
+    return all(step.accessor in GIVEN for step in path.chain())
 
 
 def refuted(guards: GuardSet, values: Sequence[Any]) -> set[Path]:
@@ -294,10 +311,11 @@ def may_teach(check: Check, key: Any) -> bool:
     return kind is not ModuleType if check is not EQ else kind in _TELLING
 
 
-GROWING = frozenset({list, dict, set, deque, defaultdict})  # that may be hollow
+GROWING = frozenset({list, dict, set, deque, defaultdict, OrderedDict, Counter})  # that may be hollow
 
 
-_TELLING = frozenset({int, float, bool, type(None), tuple, str, range})
+DATA = frozenset({bytes, complex, frozenset})  # constants that no symbol stands for
+_TELLING = DATA | {int, float, bool, type(None), tuple, str, range}
 
 
 def _identities(before: Any, value: Any) -> Iterable[tuple[str, int]]:

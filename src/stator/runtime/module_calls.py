@@ -78,6 +78,17 @@ def is_only_forward(host: Any, record: Any) -> bool:
     return True
 
 
+def plain_forward(module: Any) -> FunctionType | None:
+    """What a call of a module comes to at this moment, if nothing happens around it."""
+    cls = type(module)
+    forward = _frames.type_lookup(cls, "forward")
+    around = {name: _frames.type_lookup(cls, name) for name in AROUND}
+    if type(forward) is not FunctionType or around != AROUND or issubclass(cls, torch.jit.ScriptModule):
+        return None
+    hooked = any(GLOBAL_HOOKS) or not NO_HOOKS.holds(module, None)
+    return None if hooked or not PASSED.isdisjoint(_frames.instance_dict(module)) else forward
+
+
 def entered_function(host: Any, method: MethodType) -> Any:
     """What the call of a bound method comes to first: for a module without hooks its forward, as in calls inside."""
     module, function = method.__self__, method.__func__

@@ -14,7 +14,7 @@ import torch
 
 from stator.frame import Frame
 from stator.native.host import Host
-from stator.runtime import unrolling
+from stator.runtime import given_texts, unrolling
 from stator.shapes import polynomial
 from stator.shapes.arithmetic import number_of
 from stator.shapes.calculations import FLOAT, INT_MATH, distance_of, sum_of
@@ -82,7 +82,7 @@ def question_of(function: Any) -> Caller:
 def length_of(host: Any, f: Frame, args: list[Any]) -> Any:
     if len(args) == 1 and type(args[0]) is TracedTensor:
         return host.record(f, torch.Tensor.__len__, args, None)
-    return NotImplemented
+    return given_texts.length_of(args[0]) if len(args) == 1 else NotImplemented
 
 
 def range_of(host: Any, f: Frame, args: list[Any]) -> Any:

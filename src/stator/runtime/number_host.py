@@ -14,10 +14,10 @@ from stator.guards import path as paths
 from stator.guards.path import Path
 from stator.native.host import Host
 from stator.runtime import assumptions, pinning, symbolic_host
-from stator.runtime.inherited import replaced_sizes
+from stator.runtime.inherited import replaced_sizes, written_sizes
 from stator.runtime.stack import Stack
 from stator.shapes.floats import Floats, Reading, TracedFloat, stage_after
-from stator.shapes.policy import Policy
+from stator.shapes.policy import Lesson, Policy
 from stator.shapes.symbols import Symbols
 from stator.tensors import values
 from stator.tensors.doubts import ASKING
@@ -36,6 +36,7 @@ class NumberHost(Host):
         self.recorder = Recorder(self.where, refused, traces)
         self.policy = policy
         self.symbols: Symbols | None = None
+        self.text_constants: set[Lesson] = set()  # texts that were to vary, and that somebody has looked into
         self.symbolic_numbers: dict[Path, Any] = {}
         self.float_inputs: dict[int, tuple[Any, TracedFloat]] = {}  # by id of the 0-d tensor
         if self.policy.unbacked:
@@ -87,6 +88,9 @@ class NumberHost(Host):
         found = frozenset(filter(self.policy.could_vary, lessons))
         if found:
             raise Again(None, varies=found)
+        if self.policy.guesses is not None:  # for captures to come
+            learned: Any = self.policy.learned
+            learned.lessons.update(filter(self.policy.could_vary, written_sizes(self)))
 
     def make_symbols(self) -> Symbols:
         symbols = Symbols(self.origin, self.policy.unbacked)

@@ -92,6 +92,14 @@ def combined(world: Any, function: Any, left: Any, right: Any) -> Any:
     return register(world, made, np.float64 if type(made) is TracedFloat else np.int64)
 
 
+def applied(world: Any, function: Any, hollow: Any) -> Any:
+    """What `-` or `abs` makes of a scalar of numpy."""
+    if kind_of(hollow) is None or depends_on_data(number := hollow.number()):
+        return DECLINED
+    made = function(number)
+    return register(world, made, type(hollow.obj)) if type(made) in SYMBOLS else DECLINED
+
+
 def number_in(host: Any, array: Any, place: TracedInt) -> Any:
     """`array[n]` of a row of numbers that is known: one of a table."""
     if array.ndim != 1 or array.dtype not in TABLES:
@@ -253,6 +261,7 @@ if np is not None:
     KINDS |= {np.int64: int, np.float64: float}
     READ_AS |= {np.int64: READ, np.float64: READ, MadeNumber: MadeNumber.number, HollowNumber: HollowNumber.number}
     NumpyNumber.combined = staticmethod(combined)
+    NumpyNumber.applied = staticmethod(applied)
     TABLES = frozenset(map(np.dtype, (np.float64, np.float32, np.int64)))
     for _name in (*ROUNDINGS, *FUNCTIONS, "sqrt"):
         SERVED[id(getattr(np, _name))] = serve_made(getattr(np, _name))

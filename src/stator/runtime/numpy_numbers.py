@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import sys
 from typing import Any
 
@@ -24,8 +25,16 @@ class NumpyNumber(Hollow):
     methods = frozenset({"item"})
     combined: Any  # what an operator makes of two numbers, see numpy_made.py
 
+    applied: Any  # the same of one
+
     def operate(self, f: Frame, function: Any, left: Any, right: Any) -> Any:
         return self.combined(self.world, function, left, right)
+
+    def is_whole(self) -> bool:
+        return issubclass(type(self.obj), np.integer)
+
+    def negated(self) -> Any:
+        return self.applied(self.world, operator.neg, self)
 
     def call(self, f: Frame, name: str, args: list[Any]) -> Any:
         return DECLINED if args else self.number()
@@ -59,6 +68,13 @@ def enter_number(world: Any, obj: Any, path: Any) -> Any:
     return obj
 
 
+def serve_size(f: Frame, hollow: Hollow, args: list[Any]) -> Any:
+    """`abs`."""
+    if len(args) != 1 or not isinstance(hollow, NumpyNumber):
+        return DECLINED
+    return hollow.applied(f.world, abs, hollow)
+
+
 def serve_conversion(kind: Any) -> Any:
     def serve(f: Frame, hollow: Hollow, args: list[Any]) -> Any:
         if len(args) != 1 or not isinstance(hollow, NumpyNumber):
@@ -73,5 +89,6 @@ if np is not None:
     for _kind in (np.float16, np.float32, np.float64, np.int8, np.int16, np.int32, np.int64, np.uint8):
         IMPORTERS[id(_kind)] = enter_number
         HOLLOW[id(_kind)] = hollow_number
+    SERVED[id(abs)] = serve_size
     for _kind in (int, float, round, math.floor, math.ceil, math.trunc):
         SERVED[id(_kind)] = serve_conversion(_kind)

@@ -30,16 +30,19 @@ from stator.tensors.traced import TracedTensor
 
 CHOOSING = (-1, 0, 1)  # ints that choose rather than count: a dimension, a flag
 NONE: Set[Any] = frozenset()
-CONTAINERS = (nn.ModuleList, nn.Sequential, nn.ParameterList)  # whose items a number may choose
+CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.Sequential, nn.ParameterList)  # whose items a number or text may choose
+LISTED = frozenset({list, tuple, dict})
 NUMBERS_AND_TEXTS = (int, float, complex, str) if np is None else (int, float, complex, str, np.generic)
+VARYING = frozenset({TracedInt, TracedFloat, TracedText})
 CHOICES = frozenset({TracedInt, TracedText})
 COUNTABLE = frozenset({int, float, TracedInt, TracedFloat})
 
 
 def constants(host: Any) -> Set[Any]:
-    """Numbers and sizes from outside that are constants by now, though they were to be symbols."""
+    """Numbers, sizes and texts from outside that are constants by now, though they were to vary."""
     found: Set[Any] = NONE if host.symbols is None else host.symbols.settled_sources()
-    return found | host.floats.constants if host.floats.constants else found
+    more = host.floats.constants | host.text_constants
+    return found | more if more else found
 
 
 def note(host: Any, f: Frame, given: list[Any], made: Any, before: Set[Any]) -> None:
@@ -130,7 +133,7 @@ def note_operation(host: Any, f: Frame, args: tuple[Any, ...], made: Any, before
             places |= here(f)
         if places and id(made) not in host.counted:
             host.counted[id(made)] = places | here(f)
-    elif type(args[-1]) is TracedInt and is_chosen(args[0], made) and needed(host, [args[-1]], before):
+    elif type(args[-1]) in CHOICES and is_chosen(args[0], made) and needed(host, [args[-1]], before):
         leave(host, here(f))
     elif type(args[-1]) is slice and is_chosen(args[0], made) and needed(host, list(bounds(args[-1])), before):
         host.counted[id(made)] = here(f)  # modules, which a loop may go through
@@ -141,7 +144,7 @@ def note_operation(host: Any, f: Frame, args: tuple[Any, ...], made: Any, before
 
 def is_chosen(container: Any, made: Any) -> bool:
     """Whether it is a text, or one of many tensors or modules, which are inputs behind a break."""
-    if type(container) is list or type(container) is tuple:
+    if type(container) in LISTED:
         many = len(container) > FEW
         return type(made) is str or (many and (type(made) is TracedTensor or issubclass(type(made), nn.Module)))
     if not issubclass(type(container), CONTAINERS):
@@ -159,6 +162,12 @@ def may_choose(args: tuple[Any, ...]) -> bool:
 def bounds(key: Any) -> tuple[Any, ...]:
     """The numbers of an index or slice."""
     return (key.start, key.stop, key.step) if type(key) is slice else (key,)
+
+
+def note_iterator(host: Any, f: Frame, value: Any, before: Set[Any]) -> None:
+    """A loop over the letters of a text that varies is about to begin."""
+    if type(value) is TracedText:
+        note_opaque(host, f, before)
 
 
 def is_made_of_tensors(made: Any) -> bool:
@@ -199,13 +208,13 @@ def symbolic(given: list[Any]) -> Iterator[Any]:
     for arg in given:
         if type(arg) in (list, tuple):
             yield from symbolic(arg)
-        elif type(arg) is TracedInt or type(arg) is TracedFloat:
+        elif type(arg) in VARYING:
             yield arg
 
 
 def sources(host: Any, number: Any) -> Iterator[Any]:
     """Where a number comes from."""
-    if type(number) is TracedFloat:
+    if type(number) is TracedFloat or type(number) is TracedText:
         yield from constants(host)
     elif host.symbols is not None and type(number.number) is not int:
         known = host.symbols.sources

@@ -20,7 +20,7 @@ from stator.frame import Frame
 from stator.native.callers import LruCache
 from stator.native.host import Host
 from stator.native.rows import OVERRIDES, STANDINS
-from stator.runtime import pinning, unrolling
+from stator.runtime import given_texts, pinning, unrolling
 from stator.runtime.assumptions import told
 from stator.runtime.number_calls import MIXED, ROW_KINDS, ROWS, STANDS_FOR, Caller
 from stator.runtime.number_methods import NumberMethod
@@ -71,6 +71,11 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
     given, kept = args, False
     known = pinning.constants(host) if host.counts_rounds else None
     if not runs_python(function):
+        if (bound := given_texts.method_of(function)) is not None:
+            answer = NotImplemented if kwargs else given_texts.called(*bound, args)
+            if answer is not NotImplemented:
+                return answer
+            function = getattr(bound[1].decay(), bound[0])
         row = row_of(function)
         answer = NotImplemented if row is None or kwargs else row(host, f, args)
         if answer is not NotImplemented:

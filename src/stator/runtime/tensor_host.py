@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import sys
+import types
 from collections.abc import Collection, Container, Iterable
 from typing import Any
 
@@ -67,7 +68,7 @@ from stator.runtime.optimizers import is_compiling_in
 from stator.runtime.spelling import Spelling
 from stator.runtime.tensor_attributes import read_outside, read_tensor, write_tensor
 from stator.shapes import looking_up
-from stator.shapes.floats import SYMBOLIC, TracedFloat, depends_on_data
+from stator.shapes.floats import MATH, SYMBOLIC, TracedFloat, depends_on_data
 from stator.shapes.policy import Policy
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.shapes.texts import TracedText
@@ -83,6 +84,9 @@ from stator.world.constants import CONSTANT_TYPES, constant
 from stator.world.door import IMPORTERS
 from stator.world.keys import BY_ID
 
+FUNCTIONS = (type, types.BuiltinFunctionType)
+NUMBERS_ONLY = MATH  # functions that make floats of their arguments, whatever numbers they are
+INDEXING = frozenset({range, operator.index})
 # They take the dtype of a scalar of numpy.
 NEW_OF_DATA = frozenset({torch.tensor, torch.as_tensor, torch.asarray, torch.scalar_tensor, torch.Tensor.new_tensor})
 
@@ -146,6 +150,7 @@ class TensorHost(NumberHost):
         self.below: Any = None  # what takes frames below a break of this session
         self.spelling = Spelling()
         self.counts_rounds = False  # whether others may turn out to be such
+        self.chosen_rounds: dict[Any, set[int]] = {}  # by place: what a number was compared with, round by round
         self.tests: dict[Any, int] = {}  # by place: how often a loop asked whether to go on
         self.ending: Container[Path] = ()  # outside iterators that ended after more or fewer rounds than before
         self.tensor_lists: dict[Path, int] = {}  # how many tensors were made of a list from outside
@@ -199,7 +204,13 @@ class TensorHost(NumberHost):
         return self.counts_rounds and unrolling.may_break(self) and all(map(unrolling.is_data, values))
 
     def takes_numbers(self, function: Any) -> bool:
+        if type(function) in FUNCTIONS and function in NUMBERS_ONLY:
+            return True
         return bool(self.recorder.takes(function)) and function not in NEW_OF_DATA
+
+    def takes_whole(self, function: Any) -> bool:
+        """Whether it makes an index of what it is given."""
+        return type(function) in FUNCTIONS and function in INDEXING
 
     def places(self, container: Any, index: Any) -> Any:
         return tensor_lists.places(container, index)
@@ -311,7 +322,7 @@ class TensorHost(NumberHost):
         before, known = unrolling.stamp(self), pinning.constants(self)
         made = self.operated(f, function, *args)
         if TracedInt in map(type, args):
-            unrolling.note_operation(self, f, made, before)
+            unrolling.note_operation(self, f, args, made, before)
         pinning.note_operation(self, f, args, made, known)
         return made
 
@@ -452,9 +463,10 @@ class TensorHost(NumberHost):
     def iterate(self, f: Frame, value: Any) -> Any:
         if not self.counts_rounds:
             return super().iterate(f, self.whole(value))
-        before = unrolling.stamp(self)
+        before, known = unrolling.stamp(self), pinning.constants(self)
         made = super().iterate(f, self.whole(value))
         unrolling.note_iterator(self, f, value, made, before)
+        pinning.note_iterator(self, f, value, known)
         return made
 
     def whole(self, value: Any) -> Any:

@@ -10,11 +10,12 @@ import torch
 from stator import _entry
 from stator.eval.settling import NAMED, SERVED
 from stator.frame import Frame
+from stator.guards.check import EQ
 from stator.runtime.numpy_numbers import NumpyNumber, np
 from stator.runtime.unrolling import has_varied
 from stator.tensors.traced import TracedTensor
 from stator.world.hollow import DECLINED, Hollow
-from stator.world.hollow_sequences import HollowList
+from stator.world.hollow_sequences import BOOLS, HollowList
 
 
 @functools.cache
@@ -23,12 +24,13 @@ def maker(dtype: torch.dtype) -> Any:
     return _entry.plain_fold(functools.partial(torch.tensor, dtype=dtype, device="cpu"))
 
 
-def tensor_of(hollow: Hollow, dtype: torch.dtype | None) -> Any:
-    """A tensor of all numbers of a list whose length varies, another one each time."""
+def tensor_of(hollow: Hollow, dtype: torch.dtype | None, index: bool = False) -> Any:
+    """A tensor of all numbers of a list whose length varies, or of bools: another one each time."""
     world: Any = hollow.world
-    if not isinstance(hollow, HollowList) or hollow.popped or hollow.added or not has_varied(world, hollow.inner):
+    if not isinstance(hollow, HollowList) or hollow.popped or hollow.added:
         return DECLINED
-    if not hollow.obj or not all(type(number) in (int, float) for number in hollow.obj):
+    kind, varies = _entry.plain_kind(hollow.obj), has_varied(world, hollow.inner)
+    if not kind or not (varies or kind == BOOLS):
         return DECLINED
     try:
         with world.recorder.paused():
@@ -41,7 +43,10 @@ def tensor_of(hollow: Hollow, dtype: torch.dtype | None) -> Any:
         return DECLINED
     number = world.tensor_lists[hollow.path] = world.tensor_lists.get(hollow.path, 0) + 1
     path = hollow.path.part(f"tensor {number}", make)
-    world.varying.lessons.add((path, "size", 0))
+    if varies:
+        world.varying.lessons.add((path, "size", 0))
+    if dtype is None or index:  # other numbers would make a tensor of another type, or no index
+        hollow.guard(EQ, kind, hollow.path.part("kind", _entry.plain_kind))
     return world.enter(real, path)
 
 
@@ -57,7 +62,7 @@ def places(container: Any, hollow: Hollow) -> Any:
         return hollow.number() if issubclass(type(hollow.obj), np.integer) else DECLINED
     if type(hollow.obj) is not list or not all(type(number) is int for number in hollow.obj):
         return DECLINED
-    return tensor_of(hollow, torch.int64)
+    return tensor_of(hollow, torch.int64, index=True)
 
 
 SERVED[id(torch.tensor)] = serve_tensor

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary, WeakSet
 import torch
 
 from stator.code.decode import CodeInfo, units
+from stator.code.loops import innermost_for
 from stator.errors import Again, Unsupported
 from stator.frame import Frame
 from stator.runtime.continuation import origin_of, resumed_from
@@ -278,7 +279,7 @@ def has_varied(host: Any, value: Any) -> bool:
     return record is not None and (record.path.part("length", len), "int", 0) in host.varying
 
 
-def note_operation(host: Any, f: Frame, made: Any, before: Any) -> None:
+def note_operation(host: Any, f: Frame, args: tuple[Any, ...], made: Any, before: Any) -> None:
     """An operation with a number that varies: `[None] * n` has so many items, `while i < n` so many rounds."""
     if type(made) in (list, tuple):
         if places := here(f):
@@ -291,13 +292,48 @@ def note_operation(host: Any, f: Frame, made: Any, before: Any) -> None:
             check_guesses(host, before)
             go_round(host, f, here(f))
         host.tests[place] = rounds + 1
+    elif type(made) is bool and f.direct and len(args) == 2 and stamp(host) != before:
+        note_choice(host, f, args)
+
+
+def note_choice(host: Any, f: Frame, args: tuple[Any, ...]) -> None:
+    """`if i >= n: break` in a loop: the answers of all rounds together would tell the number."""
+    number, other = args if type(args[0]) is TracedInt else args[::-1]
+    place = f.path, f.lasti
+    asked = host.chosen_rounds.setdefault(place, set())
+    if type(other) is int:
+        asked.add(other)
+    if len(asked) <= LEAST_ROUNDS or not was_seen_to_change(host, number):
+        return
+    loop = innermost_for(f.info, f.lasti)
+    if loop is None or not may_break(host) or not has_worked(host, f, loop):
+        return
+    places = frozenset({origin_of(f.code, loop)})
+    if host.loops.may_add(places):
+        raise Again(None, breaks=places)
+
+
+def has_worked(host: Any, f: Frame, loop: int) -> bool:
+    """Whether the rounds of a loop so far worked on tensors."""
+    _, _, operations, rounds = host.unrolled.get((f.path, loop), (0, 0, 0, 0))
+    return bool(rounds) and host.recorder.graph._len > operations
+
+
+def was_seen_to_change(host: Any, number: TracedInt) -> bool:
+    """Whether an int of the program differed from call to call; not a size."""
+    known = host.symbols.sources
+    value: Any = number.number
+    symbols = () if type(value) is int else host.symbols.unknowns.symbols_of(value)
+    lessons = {lesson for symbol in symbols if symbol in known for lesson in known[symbol].lessons()}
+    kinds = {kind for _, kind, _ in lessons}
+    return kinds == {"int"} and lessons <= host.varying.lessons and lessons.isdisjoint(host.policy.guessed)
 
 
 def truth(host: Any, f: Frame, number: TracedInt) -> bool:
     """`while n`: whether there is another round."""
     before, answer = stamp(host), bool(number)
     if host.counts_rounds:
-        note_operation(host, f, answer, before)
+        note_operation(host, f, (number,), answer, before)
     return answer
 
 

@@ -158,7 +158,7 @@ class Guesses:
     def takes_int(self, path: Path, value: int) -> bool:
         """An argument, or as large as a size (0, 1 and -1 choose rather than count), or the next of an iterator."""
         counts = self._is_number(path) or (self.active and value in self.sizes and is_given(path))
-        likely = (counts and abs(value) > 1) or (self.starts < MOST_STARTS and is_next(path))
+        likely = (counts and abs(value) > 1) or (self.starts < MOST_STARTS and is_next(path)) or self._is_latest(path)
         return likely and (path, "int", 0) not in self.wrong
 
     def takes_part(self, path: Path, value: int) -> bool:
@@ -168,13 +168,20 @@ class Guesses:
     def takes_float(self, path: Path, value: float) -> bool:
         """An argument, a rate, or what lies next to a float that changed; 0 and 1 choose rather than count."""
         near = (self.active and self._is_near(path.parent)) or (self.repeated and is_rate(path))
-        return (near or self._is_number(path)) and value not in (0.0, 1.0) and (path, "float", 0) not in self.wrong
+        likely = (near or self._is_number(path)) and value not in (0.0, 1.0)
+        return (likely or self._is_latest(path)) and (path, "float", 0) not in self.wrong
 
     def _is_near(self, owner: Path | None) -> bool:
         """Whether a dict or object is one of which a float changed, or in the same list as one."""
         if owner is None:
             return False
         return owner in self.owners or (owner.accessor is paths.ITEM and owner.parent in self.lists)
+
+    def _is_latest(self, path: Path) -> bool:
+        """Whether it is counted from the end of a list that was longer or shorter before."""
+        if self.starts >= MOST_STARTS or path.accessor is not paths.ITEM or path.key >= 0 or path.parent is None:
+            return False
+        return (path.parent.part("length", len), "int", 0) in self.learned
 
     def _is_number(self, path: Path) -> bool:
         return self.numbers and self.active and path.accessor is paths.ARG

@@ -43,6 +43,11 @@ class TracedText:
         source = "".join(piece if type(piece) is str else next(place) for piece in self.pieces)
         return str(eval(source, names))
 
+    def given(self) -> Any:
+        """The string from outside that it is, if it is one as it came."""
+        piece = self.pieces[0] if len(self.pieces) == 1 else ""
+        return piece[0] if type(piece) is tuple and issubclass(type(piece[0]), GivenText) else None
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.decay())
 
@@ -50,7 +55,8 @@ class TracedText:
         return hash(self.decay())
 
     def __bool__(self) -> bool:
-        return bool(self.decay())
+        given = self.given()
+        return bool(self.decay()) if given is None else given.truth()
 
     def __len__(self) -> int:
         return len(self.decay())
@@ -76,6 +82,10 @@ class GivenText:
     def __init__(self, path: Path, decay: Callable[[], str]) -> None:
         self.path = path
         self.decay = decay
+
+    def truth(self) -> bool:
+        """Whether it is not empty."""
+        return bool(self.decay())
 
 
 def _plain(value: Any) -> Any:

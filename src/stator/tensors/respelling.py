@@ -113,6 +113,22 @@ def _vander(x: Any, N: Any = None, increasing: bool = False) -> Any:  # torch ca
     return made if increasing else made.flip(1)
 
 
+def _in_parts(input: Any, indices_or_sections: Any, dim: Any = 0) -> Any:
+    """`tensor_split` in a number of parts, the first of which may be one longer: sizes that no branch decides."""
+    count, rank = indices_or_sections, len(input.shape)
+    if type(count) is not int or count < 2 or type(dim) is not int or not -rank <= dim < rank:
+        return None
+    size = input.shape[dim]
+    if type(size) is not TracedInt or size.symbols.is_unbacked(size) or not size >= count:
+        return None
+    parts, start = [], 0
+    for place in range(count):
+        length = (size + (count - 1 - place)) // count
+        parts.append(input.narrow(dim, start, length))
+        start = start + length
+    return tuple(parts)
+
+
 def _arange(*bounds: Any, **options: Any) -> Any:
     """`arange` with floats, of which torch makes constants."""
     given = spacing.told(*bounds, **options)
@@ -187,5 +203,7 @@ CALLS: dict[Any, Callable[..., Any]] = {
     torch.kron: _kron,
     torch.Tensor.kron: _kron,
     torch.vander: _vander,
+    torch.tensor_split: _in_parts,
+    torch.Tensor.tensor_split: _in_parts,
     torch.arange: _arange,
 }

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from stator.frame import Frame
-from stator.guards.check import LEN, NOT_EMPTY
+from stator.guards.check import EQ, NOT_EMPTY
 
 if TYPE_CHECKING:
     from stator.guards.path import Path
@@ -63,6 +63,14 @@ class Hollow:
         """The number that a tensor takes it for."""
         return DECLINED
 
+    def is_whole(self) -> bool:
+        """Whether that is an int."""
+        return False
+
+    def negated(self) -> Any:
+        """`-x`."""
+        return DECLINED
+
     def operate(self, f: Frame, function: Any, left: Any, right: Any) -> Any:
         """An operator with it on one side or both."""
         return DECLINED
@@ -103,7 +111,10 @@ class Hollow:
 
     def is_some(self, before: int) -> bool:
         """Whether the outside container, with `before` elements now, is not empty."""
-        self.guard(*(NOT_EMPTY,) if before else (LEN, 0))
+        if before:
+            self.guard(NOT_EMPTY)
+        else:
+            self.guard(EQ, 0, self.path.part("length", len))
         return before > 0
 
 

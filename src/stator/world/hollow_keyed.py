@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import linecache
 import operator
-from collections import defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from stator.guards.constant import is_value
 from stator.world.containers import fill_mapping, fill_set
 from stator.world.hollow import ABSENT, DECLINED, ROWS, Hollow, Operation, wanted
 from stator.world.keys import IDENTITY_HASHES
-from stator.world.shadows import shadow
+from stator.world.shadows import copy_attributes, shadow
 
 if TYPE_CHECKING:
     from stator.guards.path import Path
@@ -114,6 +114,7 @@ LOOPED = frozenset({"keys", "values", "items"})  # methods whose results a loop 
 
 
 class HollowDict(Keyed):
+    base: type = dict  # of which the real one is
     methods = frozenset({"get", "setdefault", "pop", "update"}) | LOOPED
 
     def __init__(self, world: World, record: Record) -> None:
@@ -172,13 +173,17 @@ class HollowDict(Keyed):
         if not is_simple(key):
             return DECLINED
         value = self.read(key)
-        return native(f, operator.getitem, {}, key) if value is ABSENT else value
+        return self.missing(f, key) if value is ABSENT else value
+
+    def missing(self, f: Frame, key: Any) -> Any:
+        """What `d[key]` gives without such a key."""
+        return native(f, operator.getitem, {}, key)
 
     def put(self, f: Frame, key: Any, value: Any) -> Any:
         return self.write("__setitem__", key, value)
 
     def drop(self, f: Frame, key: Any) -> Any:
-        key = self.plain(key)
+        key = self.asked(key)
         if not is_simple(key):
             return DECLINED
         if not self.has(key):
@@ -217,7 +222,7 @@ class HollowDict(Keyed):
     def pop(self, f: Frame, args: list[Any]) -> Any:
         if not 1 <= len(args) <= 2:
             return DECLINED
-        args = [self.plain(args[0]), *args[1:]]
+        args = [self.asked(args[0]), *args[1:]]
         if not is_simple(args[0]):
             return DECLINED
         value = self.read(args[0])
@@ -236,7 +241,30 @@ class HollowDict(Keyed):
     def fill(self) -> None:
         self.plain(None)
         fill_mapping(self.world, self.record)
-        self.apply(dict)
+        self.apply(self.base)
+
+
+class HollowOrderedDict(HollowDict):
+    """Its order is not that of the table: what goes over it fills it."""
+
+    base = OrderedDict
+    methods = frozenset({"get", "setdefault", "pop", "update"})
+
+    def lasting_keys(self) -> None:
+        return None
+
+
+class HollowCounter(HollowDict):
+    """There is none of what is missing; its other methods are written in Python."""
+
+    methods = frozenset({"get", "setdefault", "pop"}) | LOOPED
+
+    def missing(self, f: Frame, key: Any) -> Any:
+        return 0
+
+    def drop(self, f: Frame, key: Any) -> Any:
+        key = self.plain(key)
+        return None if is_simple(key) and not self.has(key) else super().drop(f, key)
 
 
 class SourceLines(HollowDict):
@@ -262,18 +290,11 @@ class SourceLines(HollowDict):
 class HollowDefaultDict(HollowDict):
     """Missing items are made by the factory, as the program would."""
 
-    def item(self, f: Frame, key: Any) -> Any:
-        if (value := self.written(key)) is not ABSENT:
-            return value
-        key = self.asked(key)
-        if not is_simple(key):
-            return DECLINED
-        value = self.read(key)
-        if value is ABSENT:
-            if self.inner.default_factory is None:
-                return native(f, operator.getitem, self.inner, key)
-            value = self.world.call(f, self.inner.default_factory, [], None)
-            self.note("__setitem__", key, value)
+    def missing(self, f: Frame, key: Any) -> Any:
+        if self.inner.default_factory is None:
+            return native(f, operator.getitem, self.inner, key)
+        value = self.world.call(f, self.inner.default_factory, [], None)
+        self.note("__setitem__", key, value)
         return value
 
 
@@ -368,6 +389,22 @@ def hollow_dict(world: World, obj: Any, path: Path) -> Hollow | None:
     return HollowDict(world, shadow(world, obj, path, {}))
 
 
+def hollow_ordered_dict(world: World, obj: Any, path: Path) -> Hollow | None:
+    if not wanted(world, obj, path) or id(obj) in world.namespaces or not simply_keyed(obj):
+        return None
+    made = HollowOrderedDict(world, shadow(world, obj, path, OrderedDict()))
+    copy_attributes(world, obj, path, made.inner)
+    return made
+
+
+def hollow_counter(world: World, obj: Any, path: Path) -> Hollow | None:
+    if not wanted(world, obj, path) or not simply_keyed(obj):
+        return None
+    made = HollowCounter(world, shadow(world, obj, path, Counter()))
+    copy_attributes(world, obj, path, made.inner)
+    return made
+
+
 def hollow_default_dict(world: World, obj: Any, path: Path) -> Hollow | None:
     if not wanted(world, obj, path) or not simply_keyed(obj):
         return None
@@ -382,4 +419,12 @@ def hollow_set(world: World, obj: Any, path: Path) -> Hollow | None:
     return HollowSet(world, shadow(world, obj, path, set()))
 
 
-ROWS.update({id(dict): hollow_dict, id(defaultdict): hollow_default_dict, id(set): hollow_set})
+ROWS.update(
+    {
+        id(dict): hollow_dict,
+        id(defaultdict): hollow_default_dict,
+        id(OrderedDict): hollow_ordered_dict,
+        id(Counter): hollow_counter,
+        id(set): hollow_set,
+    }
+)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # What lists of plain numbers come to; from Python 3.12 on a sum cannot go on from a part of it without loss.
 FOLDS: dict[Any, Any] = {function: _entry.plain_fold(function) for function in (sum, min, max)}
 FEW = 8
+BOOLS = 1  # what `plain_kind` says of them
 COMPENSATED = frozenset({sum} if sys.version_info >= (3, 12) else ())
 
 
@@ -79,7 +80,10 @@ class HollowList(Hollow):
         return [self.world.settled(value) for value in found]
 
     def fold(self, f: Frame, function: Any) -> Any:
-        if self.popped or (self.added and function in COMPENSATED) or self.is_short():
+        kind = _entry.plain_kind(self.obj)
+        if self.popped or (self.added and function in COMPENSATED) or (kind != BOOLS and self.is_short()):
+            return DECLINED
+        if kind == BOOLS and function is not sum:
             return DECLINED
         folded = FOLDS[function]
         before = folded(self.obj)

@@ -128,6 +128,10 @@ class World:
         """Whether scalars of numpy are numbers as others to a function."""
         return False
 
+    def takes_whole(self, function: Any) -> bool:
+        """Whether a function makes an index of what it is given."""
+        return False
+
     def places(self, container: Any, index: Any) -> Any:
         """What a hollow list stands for as an index of a tensor; DECLINED elsewhere."""
         return DECLINED
