@@ -69,6 +69,11 @@ class Ones:
         if self.enlarges:
             self.flat.append(number)
 
+    def look(self, relation: Any) -> None:
+        """Torch asks how expressions compare, without an answer that holds unless a size is one."""
+        if self.enlarges and relation.rel_op in ("==", "!="):
+            self._notice(*map(self.unknowns.of, relation.args))
+
     def _notice(self, a: Number, b: Number) -> None:
         """The same, where a comparison with one holds in this call."""
         difference = self.unknowns.difference(a, b)
