@@ -206,7 +206,8 @@ class Again(StatorError):
     """The capture has to be made again.
 
     With what is at this path imported whole, with these numbers constants, with breaks at these instructions, with
-    those numbers varying, or with sizes of one as what they are, because of what is done at `origin`.
+    those numbers varying, with sizes of one as what they are, because of what is done at `origin`, or with sizes as
+    larger ones.
     """
 
     def __init__(
@@ -217,6 +218,7 @@ class Again(StatorError):
         varies: frozenset[Any] = frozenset(),
         ones: bool = False,
         origin: Any = None,
+        larger: frozenset[Any] = frozenset(),
     ) -> None:
         super().__init__(path)
         self.path = path
@@ -225,6 +227,7 @@ class Again(StatorError):
         self.varies = varies
         self.ones = ones
         self.origin = origin
+        self.larger = larger
 
 
 class Unsupported(StatorError):

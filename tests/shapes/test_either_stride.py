@@ -197,3 +197,21 @@ def test_videos_of_one_thing(program):
     calls = [(torch.randn(batch, 4, *size),) for batch, *size in sizes]
     check(program, vary=calls, expect_recompiles=None, expect_graphs=None)
     check(program, vary=calls[1:], expect_recompiles=None, expect_graphs=None, backend="aot_eager")
+
+
+# ---- sizes that turn out to be constants -----------------------------------------------------------------------------
+
+TAPS = torch.randn(4, 1, 3, 3)
+BANDS = torch.randn(5, 16)
+
+
+def spectrum(x):
+    """How many bands are left is a constant behind the product, so it is not one."""
+    x = F.conv2d(x.unsqueeze(1), TAPS, stride=2, padding=1).relu()
+    return F.linear(x.transpose(1, 2).reshape(x.shape[0], x.shape[2], -1), BANDS)
+
+
+def test_constant_behind_a_layer():
+    sizes = [(2, 12, 8), (3, 17, 8), (4, 9, 8), (1, 15, 8), (1, 2, 8)]
+    report = check(spectrum, vary=[(torch.randn(size),) for size in sizes], expect_recompiles=1, expect_graphs=None)
+    assert report.gained("frames_captured") == 2

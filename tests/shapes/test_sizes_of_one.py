@@ -309,6 +309,27 @@ def test_layers_need_not_know(program, train, backend):
     assert stator.stats()["frames_captured"] == 2
 
 
+SLOPES = torch.rand(8)
+ROWS = {
+    "longest": lambda x: F.max_pool1d(x, 2),
+    "means": lambda x: F.adaptive_avg_pool1d(x, 1),
+    "extremes": lambda x: F.adaptive_max_pool1d(x, 3),
+    "slopes": lambda x: F.prelu(x, SLOPES),
+    "instances": lambda x: F.instance_norm(x),
+}
+
+
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize("layer", ROWS)
+def test_rows_whose_channels_lie_next_to_each_other(layer, train):
+    def program(x):
+        return ROWS[layer](x.transpose(1, 2))
+
+    calls = [(torch.randn(size, requires_grad=train),) for size in ((4, 6, 8), (2, 9, 8), (3, 7, 8), (1, 8, 8))]
+    report = check(program, vary=calls, expect_recompiles=1, expect_graphs=None)
+    assert report.gained("frames_captured") == 2
+
+
 def test_a_mean_of_one_value_is_refused_as_in_eager():
     NORM.train()
     compiled = stator.compile(NORM, backend="eager")

@@ -201,6 +201,19 @@ def pooling(function):
     return call
 
 
+def prelu(rng):
+    size = (rng.choice((1, 2)), rng.choice((1, 2, 3)), *sizes(rng, 0, 2))
+    dtype = some(rng, torch.float32, torch.float64)
+    return torch.prelu, (tensor(rng, size, dtype), tensor(rng, (some(rng, 1, size[1], 5),), dtype)), {}
+
+
+def instance_norm(rng):
+    size = (rng.choice((1, 2)), rng.choice((1, 3)), *sizes(rng, 1, 3))
+    dtype = some(rng, torch.float32, torch.float64)
+    affine = [tensor(rng, (size[1],), dtype) if flag(rng) else None for _ in range(2)]
+    return F.instance_norm, (tensor(rng, size, dtype), None, None, *affine, some(rng, True, True, False)), {}
+
+
 def image(rng, size, dtype):
     """A tensor of images in one of the layouts that such have."""
     kind = some(rng, "plain", "last", "last", "cut", "any")
@@ -456,6 +469,8 @@ CASES = {
     "addmm": addmm,
     "conv1d": convolution(torch.conv1d, 1),
     "conv2d": convolution(torch.conv2d, 2),
+    "prelu": prelu,
+    "instance_norm": instance_norm,
     "max_pool1d": pooling(torch.max_pool1d),
     "avg_pool1d": pooling(torch.avg_pool1d),
     "F.max_pool1d": pooling(F.max_pool1d),

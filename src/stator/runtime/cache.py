@@ -274,6 +274,7 @@ class Cache:
         if not fits:
             self.learned.guesses.give_up_ones()
         pretended.clear()
+        self.learned.guesses.larger.clear()
         if fits or entry.captured:
             self.compiled.append(entry.program, entry.function)
             self.entries.append(entry)

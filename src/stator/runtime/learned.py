@@ -76,6 +76,8 @@ class Learned:
         """Why a capture has to be made again."""
         if reason.ones:
             self.guesses.give_up_ones(reason.origin)
+        elif reason.larger:
+            self.guesses.enlarge(reason.larger)
         elif reason.constants:
             self.guesses.correct(reason.constants)
         elif reason.varies:

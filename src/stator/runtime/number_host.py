@@ -16,6 +16,7 @@ from stator.native.host import Host
 from stator.runtime import assumptions, pinning, symbolic_host
 from stator.runtime.inherited import replaced_sizes, written_sizes
 from stator.runtime.stack import Stack
+from stator.shapes.enlarging import enlarged
 from stator.shapes.floats import Floats, Reading, TracedFloat, stage_after
 from stator.shapes.policy import Lesson, Policy
 from stator.shapes.symbols import Symbols
@@ -72,6 +73,8 @@ class NumberHost(Host):
         denial = None if self.symbols is None else self.symbols.ones.denial()
         if denial is not None:
             raise Again(None, ones=True, origin=denial.origin)
+        if self.symbols is not None and self.symbols.ones.flat and (larger := enlarged(self.symbols)):
+            raise Again(None, larger=larger)
         if not guessed:
             return
         found = self.floats.constants & guessed
@@ -98,6 +101,8 @@ class NumberHost(Host):
         symbols.names = self.guards.names
         symbols.clamps = assumptions.CLAMPING in self.whole_paths
         symbols.asks = ASKING in self.whole_paths
+        guesses = self.policy.guesses
+        symbols.ones.enlarges = guesses is not None and guesses.enlarges and not guesses.larger
         return symbols
 
     def has_symbols(self) -> bool:

@@ -156,6 +156,8 @@ def env_class() -> Any:
                 return bool(sym_node.hint)
             if fallback_value is not None and self._is_general(sym_node, fallback_value):
                 return bool(fallback_value)
+            if hinted and calculated:
+                ones.look(expr)
             if not may_be_one:
                 return None
             if fallback_value is not None and not self.exact:

@@ -40,7 +40,9 @@ class Guesses:
         self.lists: set[Path] = set()  # of such owners
         self.starts = 0
         self.earlier: dict[tuple[Path, int], int] = {}  # what sizes were that changed
-        self.pretended: set[tuple[Path, int]] = set()  # sizes of 1 that are taken for those
+        self.pretended: set[tuple[Path, int]] = set()  # sizes that are taken for others than they are: 1 for those
+        self.larger: dict[tuple[Path, int], tuple[int, int]] = {}  # and these ones for multiples of them
+        self.enlarges = True
         self.told: dict[Path, Any] = {}  # by tensor with a size that is 1: where the program needed to know
 
     def note(self, lessons: Iterable[Lesson], before: Any, now: Any) -> None:
@@ -67,8 +69,25 @@ class Guesses:
         self.pretended.add((path, dim))
         return self.earlier[path, dim]
 
+    def enlarge(self, sizes: Iterable[tuple[Path, int, int, int]]) -> None:
+        """Something is one that is calculated of these sizes: they are taken for larger ones."""
+        self.larger = {(path, dim): (size, larger) for path, dim, size, larger in sizes}
+
+    def enlarged(self, path: Path, dim: int, size: int) -> int | None:
+        """What a size is taken for; None if for what it is."""
+        before, larger = self.larger.get((path, dim), (None, None))
+        if before != size:
+            return None
+        self.pretended.add((path, dim))
+        return larger
+
     def give_up_ones(self, origin: Any = None) -> None:
-        """Sizes of 1 are what they are, because of a place in the program."""
+        """Sizes are what they are, because of a place in the program: those that were enlarged first, then 1."""
+        if self.larger:
+            self.enlarges = False
+            self.larger.clear()
+            self.pretended.clear()
+            return
         self.told.update((path, origin) for path, _ in self.pretended)
         self.earlier.clear()
         self.pretended.clear()

@@ -46,7 +46,8 @@ class Indicators:
         return {index for index in made_of & self.subjects.keys() if not self._is_gone(index)}
 
     def _is_gone(self, indicator: int) -> bool:
-        return (self.unknowns.all[self.subjects[indicator]].low or 0) > 1
+        subject = self.unknowns.all[self.subjects[indicator]]
+        return self.unknowns.known(operator.eq, subject.number, 1) is False
 
     def settled(self, number: Number) -> Number:
         """The number without indicators of unknowns that are not one by now."""

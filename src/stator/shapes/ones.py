@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from stator.shapes import polynomial
 from stator.shapes.polynomial import Number, Polynomial
 from stator.shapes.unknowns import SIGNS, Unknowns
 
@@ -23,7 +24,8 @@ class Denial(NamedTuple):
 
 
 class Ones:
-    """The symbols of one capture that may be one; `pretended`: those that are, in the call that is captured."""
+    """The symbols of one capture that may be one; `pretended`: those that are not taken for what they are in the call:
+    ones, and sizes of which something is one."""
 
     def __init__(self, env: Any, unknowns: Unknowns) -> None:
         self.env = env
@@ -34,6 +36,8 @@ class Ones:
         self.places: dict[Any, Any] = {}  # by symbol that is not one: where the program needed to know
         self._looked = 0  # guards that hold for this call
         self._overlooked: set[int] | None = None  # unknowns that are taken not to be one by what is asked now
+        self.enlarges = False  # the capture may start again with larger sizes
+        self.flat: list[Polynomial] = []  # what was calculated of sizes and is one in this call, which was asked
 
     def add(self, symbol: Any, value: int | None) -> None:
         """A size that may be one; `value`: what it is in this call, if that is not its hint."""
@@ -45,6 +49,8 @@ class Ones:
         """What a comparison comes to unless a size is one, which is guarded not to be; None: that is not the point."""
         if self._overlooked is not None:
             return self._overlook(function, a, b)
+        if self.enlarges and function in (operator.eq, operator.ne):
+            self._notice(a, b)
         if function in (operator.eq, operator.ne) and _is_about_product(a, b):
             return None  # any of the sizes may be one, as long as not all are: a relation says that
         found = self._symbols(a) | self._symbols(b)
@@ -57,6 +63,26 @@ class Ones:
                 self._exclude(some)
                 return known
         return None
+
+    def meet(self, number: Polynomial) -> None:
+        """A calculated size is one in this call, and that matters."""
+        if self.enlarges:
+            self.flat.append(number)
+
+    def look(self, relation: Any) -> None:
+        """Torch asks how expressions compare, without an answer that holds unless a size is one."""
+        if self.enlarges and relation.rel_op in ("==", "!="):
+            self._notice(*map(self.unknowns.of, relation.args))
+
+    def _notice(self, a: Number, b: Number) -> None:
+        """The same, where a comparison with one holds in this call."""
+        difference = self.unknowns.difference(a, b)
+        if type(difference) is not Polynomial or self.unknowns.hint(difference) != 0:
+            return
+        constant = difference.terms.get((), 0)
+        number = polynomial.multiply(polynomial.subtract(difference, constant), -constant)
+        if abs(constant) == 1 and type(number) is Polynomial and all(c > 0 for c in number.terms.values()):
+            self.meet(number)
 
     @contextmanager
     def overlooked(self) -> Iterator[set[int]]:
@@ -92,7 +118,7 @@ class Ones:
         if not self.pretended:
             return None
         for symbol in self.pretended:
-            if self.env.var_to_range[symbol].lower > 1:
+            if self.pretended[symbol] not in self.env.var_to_range[symbol]:
                 return Denial(self.places.get(symbol))
         values = {**self.env.backed_var_to_val, **self.pretended}
         fresh = self.env.guards[self._looked :]

@@ -61,14 +61,17 @@ class Policy:
         return size == 1 and self.guesses is not None and (path, dim) in self.guesses.earlier
 
     def earlier(self, path: Path, dims: Container[int], sizes: Sequence[int]) -> dict[int, int]:
-        """What sizes that are 1 are to be taken for, by dimension: the capture does for both, or starts again."""
+        """What sizes are to be taken for that are 1, or of which something is, by dimension: the capture does for both,
+        or starts again."""
         if self.guesses is None:
             return {}
-        return {
-            dim: self.guesses.pretend(path, dim)
-            for dim, size in enumerate(sizes)
-            if dim in dims and self._was_more(path, dim, size)
-        }
+        found = {dim: self._taken_for(path, dim, size) for dim, size in enumerate(sizes) if dim in dims}
+        return {dim: size for dim, size in found.items() if size is not None}
+
+    def _taken_for(self, path: Path, dim: int, size: int) -> int | None:
+        assert self.guesses is not None
+        pretends = self._was_more(path, dim, size)
+        return self.guesses.pretend(path, dim) if pretends else self.guesses.enlarged(path, dim, size)
 
     def told(self, path: Path) -> Any:
         """Where the program needed to know that a size of a tensor is 1, as (code, instruction); None if nowhere."""

@@ -51,12 +51,28 @@ def _packed(
 
 
 def _lstm(input: Any, hx: Any, params: Any, *rest: Any) -> Any:
-    """The same with two states; torch knows the unpacked form itself."""
-    if not isinstance(params, (list, tuple)) or isinstance(params[0], bool) or not isinstance(rest[0], (list, tuple)):
+    """The same with two states."""
+    if not isinstance(params, (list, tuple)) or isinstance(params[0], bool):
         return torch.lstm(input, hx, params, *rest)
+    if not isinstance(rest[0], (list, tuple)):
+        return _unpacked_lstm(input, hx, params, *rest)
     (h, c), (weights, biases, layers, dropout, train, bidirectional) = params, rest
     output, hidden = _packed(input, h, (c, *weights), biases, layers, dropout, train, bidirectional)
     return output, hidden, torch.empty_like(c) + _link(input, (h, c, *weights), 0)
+
+
+def _unpacked_lstm(input: Any, hx: Any, weights: Any, *rest: Any) -> Any:
+    """What it gives is as wide as the first state: a projection, or the second one."""
+    (h, c), (_, layers, dropout, train, bidirectional, batch_first) = hx, rest
+    directions = 2 if bidirectional else 1
+    time, batch = (1, 0) if batch_first else (0, 1)
+    fits = input.dim() == h.dim() == c.dim() == 3 and h.shape[:2] == c.shape[:2]
+    fits = fits and h.shape[0] == layers * directions and h.shape[1] == input.shape[batch]
+    if not fits or tuple(weights[0].shape) != (4 * c.shape[2], input.shape[2]):
+        return torch.lstm(input, hx, weights, *rest)
+    link = _link(input, (h, c, *weights), dropout if train and layers > 1 else 0)
+    output = input.new_empty(input.shape[time], input.shape[batch], h.shape[2] * directions) + link
+    return (output.transpose_(0, 1) if batch_first else output), torch.empty_like(h) + link, torch.empty_like(c) + link
 
 
 def _pad_packed(data: Any, sizes: Any, batch_first: bool, value: Any, total: int) -> Any:

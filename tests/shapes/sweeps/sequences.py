@@ -27,6 +27,24 @@ class Lstm(nn.Module):
         return self.out(y[:, -1]), h.mean(0), c
 
 
+@sweep(
+    sized(
+        lambda b, s: torch.randn(b, s, 6), first=[3, 2, 5, 1, 4, 1, 6, 2, 3, 7], second=[8, 13, 5, 9, 3, 2, 16, 7, 4, 6]
+    )
+)
+class ShrinkingLstm(nn.Module):
+    """Longer sequences come before shorter ones, and batches of one late."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(6, 5, num_layers=2, batch_first=True)
+        self.out = nn.Linear(5, 4)
+
+    def forward(self, x):
+        y, (h, c) = self.rnn(x)
+        return y, self.out(y), h.mean(0), c
+
+
 @sweep(sized(lambda b, s: (torch.randn(s, b, 6), torch.randn(2, b, 6))))
 class Gru(nn.Module):
     def __init__(self):

@@ -24,6 +24,7 @@ from stator.tensors.rules.layout import (
     is_surely_row_major,
     suggests_channels_last,
 )
+from stator.tensors.rules.regrouping import Shape
 from stator.tensors.rules.table import CPU, FLOATS, KNOWN, SAME, Fresh, Rule, is_meta, need, register
 
 _C = torch._C._nn
@@ -153,6 +154,16 @@ def _gelu(meta: Meta, approximate: str = "none") -> Fresh:
     return _activation(meta)
 
 
+def _prelu(meta: Meta, weight: Meta) -> Fresh:
+    """A slope for each channel, or one for all."""
+    need(is_meta(meta) and is_meta(weight) and meta.dtype in FLOATS and weight.dtype is meta.dtype)
+    need(len(meta.size) > 1 and len(weight.size) == 1 and weight.size[0] in (1, meta.size[1]))
+    need(is_surely_row_major(meta) or not has_one(meta.size))
+    count, rest = weight.size[0], (1,) * (len(meta.size) - 2)
+    slopes: Any = Shape((1, count, *rest), (count, 1, *rest))
+    return Fresh(tuple(meta.size), meta.dtype, elementwise(tuple(meta.size), [meta, slopes]))
+
+
 def _where(condition: Any, a: Any, b: Any) -> Fresh:
     need(is_meta(condition) and condition.dtype is torch.bool)
     _accepts(a, b)
@@ -241,6 +252,7 @@ _ROWS: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = (
     (_kept, (operator.neg, torch.neg, operator.abs, torch.abs, _T.abs)),
     (_activation, (F.relu, F.silu, _C.silu, F.leaky_relu, F.elu, F.mish, torch.relu, _T.relu)),
     (_gelu, (F.gelu,)),
+    (_prelu, (torch.prelu,)),
     (_where, (torch.where,)),
     (_masked_fill, (_T.masked_fill, torch.masked_fill)),
     (_clamp, (_T.clamp, torch.clamp)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from stator.tensors.rules.layout import (
     is_surely_row_major,
     suggests_channels_last,
 )
+from stator.tensors.rules.regrouping import Shape
 from stator.tensors.rules.table import FLOATS, INTEGERS, Fresh, Rule, need, register
 
 
@@ -124,6 +126,21 @@ def _image(size: tuple[int, ...], dtype: torch.dtype, last: bool) -> Fresh:
     return Fresh(size, dtype, channels_last(size) if last else None)
 
 
+def _images(input: Meta, space: tuple[int, ...]) -> Fresh:
+    """What a pool makes of images."""
+    return _image((*input.size[:2], *space), _floats(input), _channels_last(input))
+
+
+def _rows(input: Meta, space: tuple[int, ...]) -> Fresh:
+    """What a pool makes of rows, which torch takes for images of one row."""
+    size = (*input.size[:2], *space)
+    if is_row_major(input):
+        return Fresh(size, _floats(input))
+    *steps, step = input.stride
+    image: Any = Shape((*input.size[:2], 1, input.size[2]), (*steps, input.size[2] * step, step))
+    return Fresh(size, _floats(input), (size[1] * size[2], 1, size[1]) if _channels_last(image) else None)
+
+
 def _windows(sizes: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> tuple[int, ...]:
     """How many places a window has in each dimension."""
     places = []
@@ -144,26 +161,31 @@ def _pool(rank: int) -> Rule:
     def rule(
         input: Meta, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
     ) -> Fresh:
-        need(ceil_mode is False and len(input.size) == rank + 2 and (rank == 2 or is_row_major(input)))
+        need(ceil_mode is False and len(input.size) == rank + 2)
         kernel = _each(kernel_size, rank, 1)
         pads = _each(padding, rank, 0)
         need(all(pad <= k // 2 for pad, k in zip(pads, kernel, strict=True)))
         steps = kernel if stride is None or stride in ([], ()) else _each(stride, rank, 1)
         space = _windows(input.size[2:], kernel, steps, pads, _each(dilation, rank, 1))
-        return _image((*input.size[:2], *space), _floats(input), _channels_last(input))
+        return (_rows if rank == 1 else _images)(input, space)
 
     return rule
 
 
-def _chosen_pool(rank: int) -> Rule:
+def _chosen_pool(run: Rule) -> Rule:
     """The function of Python that chooses between results with and without indices."""
-    run = _pool(rank)
 
     def rule(input: Meta, *args: Any, return_indices: bool = False, **kwargs: Any) -> Fresh:
         need(return_indices is False and len(args) < 6)
         return run(input, *args, **kwargs)
 
     return rule
+
+
+def _max_pool1d(input: Meta, *args: Any, **kwargs: Any) -> Fresh:
+    """Without a gradient torch has a kernel of its own for rows."""
+    made: Fresh = _pool(1)(input, *args, **kwargs)
+    return made if input.requires_grad and torch.is_grad_enabled() else replace(made, stride=None)
 
 
 def _avg_pool(rank: int) -> Rule:
@@ -242,15 +264,15 @@ def _adaptive_avg_pool2d(input: Meta, output_size: Any) -> Fresh:
 
 
 def _adaptive_avg_pool1d(input: Meta, output_size: Any) -> Fresh:
-    need(len(input.size) == 3 and is_row_major(input))
-    return Fresh((*input.size[:2], *_each(output_size, 1, 1)), _floats(input))
+    need(len(input.size) == 3)
+    return _rows(input, _each(output_size, 1, 1))
 
 
 def _adaptive_max_pool(rank: int) -> Rule:
     def rule(input: Meta, output_size: Any, return_indices: bool = False) -> Fresh:
-        need(return_indices is False and len(input.size) == rank + 2 and is_row_major(input))
+        need(return_indices is False and len(input.size) == rank + 2 and (rank == 1 or is_row_major(input)))
         need(all(size > 0 for size in input.size))
-        return Fresh((*input.size[:2], *_each(output_size, rank, 1)), _floats(input))
+        return (_rows if rank == 1 else _images)(input, _each(output_size, rank, 1))
 
     return rule
 
@@ -285,6 +307,23 @@ def _batch_norm(
     need(not last or not all(map(is_one, input.size[2:])))
     stride = channels_last(input.size) if last else None
     return Fresh(tuple(input.size), dtype, stride, mutated=(1, 2) if training and running_mean is not None else ())
+
+
+def _instance_norm(
+    input: Meta,
+    running_mean: None = None,
+    running_var: None = None,
+    weight: Meta | None = None,
+    bias: Meta | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Fresh:
+    need(running_mean is None and running_var is None and use_input_stats is True)
+    need(type(momentum) is float and type(eps) is float and 2 < len(input.size) < 6)
+    need(all(m is None or tuple(m.size) == (input.size[1],) for m in (weight, bias)))
+    need(math.prod(input.size[2:]) != 1)  # a mean of one is refused
+    return Fresh(tuple(input.size), _floats(input, weight, bias))
 
 
 def _layer_norm(
@@ -393,9 +432,9 @@ register(_bmm, [torch.bmm, _T.bmm])
 register(_addmm, [torch.addmm])
 register(_convolution(1), [torch.conv1d])
 register(_convolution(2), [torch.conv2d])
-register(_chosen_pool(1), [F.max_pool1d])
-register(_chosen_pool(2), [F.max_pool2d])
-register(_pool(1), [torch.max_pool1d])
+register(_chosen_pool(_max_pool1d), [F.max_pool1d])
+register(_chosen_pool(_pool(2)), [F.max_pool2d])
+register(_max_pool1d, [torch.max_pool1d])
 register(_pool(2), [torch.max_pool2d])
 register(_avg_pool(1), [torch.avg_pool1d])
 register(_avg_pool(2), [torch._C._nn.avg_pool2d])
@@ -409,6 +448,7 @@ register(_interpolate, [F.interpolate])
 register(_pixel_shuffle, [torch.pixel_shuffle])
 register(_pixel_unshuffle, [torch.pixel_unshuffle])
 register(_batch_norm, [F.batch_norm])
+register(_instance_norm, [F.instance_norm])
 register(_layer_norm, [F.layer_norm])
 register(_group_norm, [F.group_norm])
 register(_softmax, [F.softmax, F.log_softmax])

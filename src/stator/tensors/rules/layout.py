@@ -55,6 +55,8 @@ def _may_be_one(length: Any) -> bool:
     if type(length) is not TracedInt or length.symbols.settled(operator.eq, length, 1) is not None:
         return False
     value = length.symbols.unknowns.hint(length.number)
+    if value == 1:
+        length.symbols.ones.meet(length.number)
     return value is not None and value > 1
 
 
@@ -130,7 +132,7 @@ def is_definite(meta: Meta) -> bool:
 def are_exact(operands: Sequence[Meta]) -> bool:
     """Whether it is certain which sizes are one, so that the strides of all are those that eager makes."""
     lengths = [length for meta in operands for length in meta.size]
-    return all(type(length) is int or is_several(length) for length in lengths)
+    return all(type(length) is int or is_several(length) or surely(operator.eq, length, 1) for length in lengths)
 
 
 def is_contiguous(meta: Meta) -> bool:

@@ -161,6 +161,8 @@ INEXACT: set[Any] = {
     torch.nn.functional.interpolate,
     torch.nn.functional.layer_norm,
     torch.nn.functional.log_softmax,
+    torch.max_pool1d,
+    torch.nn.functional.max_pool1d,
     torch.nn.functional.scaled_dot_product_attention,
 }
 
