@@ -245,3 +245,18 @@ def turns(x: Any, queue: Any) -> Any:
 def test_deques_that_change_under_a_loop(program: Any) -> None:
     queue = deque([1.0, 2.0, 3.0])
     check(program, X, queue, fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+def changes_before_the_break(x: Any, queue: Any) -> Any:
+    values, pairs = iter(queue), zip(queue, reversed(queue), strict=False)
+    queue.rotate(1)
+    stator.graph_break()
+    try:
+        next(values)
+    except RuntimeError as error:
+        return x + 1, str(error), list(pairs)
+
+
+def test_an_iterator_knows_that_its_deque_has_changed() -> None:
+    queue = deque([1.0, 2.0, 3.0])
+    check(changes_before_the_break, X, queue, fullgraph=False, expect_breaks=None, expect_recompiles=None)
