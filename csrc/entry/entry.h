@@ -212,6 +212,16 @@ PyObject *plain_fold(PyObject *module, PyObject *function);
 PyObject *plain_kind(PyObject *module, PyObject *object);
 Py_ssize_t upcoming_size(Py_ssize_t start);
 
+PyObject *tried_iterator(PyObject *iterable);
+PyObject *iterator_state(PyObject *iterator);
+
+/* keyed.c: the same for iterators over dicts, sets and deques. */
+int keyed_init(void);
+bool keyed_known(PyTypeObject *type);
+PyObject *keyed_window(PyObject *iterator, Py_ssize_t start);
+PyObject *keyed_dict(PyObject *iterator);
+bool is_deque(PyObject *object);
+
 /* counting.c: enumerate. */
 int counting_init(void);
 PyObject *enumerate_count(PyObject *module, PyObject *object);

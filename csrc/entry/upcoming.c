@@ -14,7 +14,7 @@ typedef PyObject *(*Reader)(PyObject *iterator, Py_ssize_t start);
 
 static PyObject *window(PyObject *iterator, Py_ssize_t start);
 
-static bool range_layout_known, sequence_layout_known, dict_layout_known;
+static bool range_layout_known, sequence_layout_known;
 static PyTypeObject *ascii_iterator; /* of strings of ASCII characters; borrowed, it is static */
 
 /* New reference to an item of a builtin sequence, NULL with an exception if it is another kind of sequence. */
@@ -67,8 +67,8 @@ span(PyObject *sequence, Py_ssize_t at, Py_ssize_t step, Py_ssize_t most)
 }
 
 /* What `__reduce__` of a builtin iterator answers: a new reference to a tuple whose second item is a tuple too. */
-static PyObject *
-reduced(PyObject *iterator)
+PyObject *
+iterator_state(PyObject *iterator)
 {
     PyObject *state = PyObject_CallMethod(iterator, "__reduce__", NULL);
     if (state != NULL
@@ -87,7 +87,7 @@ read_position(PyObject *iterator, Py_ssize_t start)
         const SequenceIterator *at = (SequenceIterator *)iterator;
         return at->sequence == NULL ? PyTuple_New(0) : span(at->sequence, at->index + start, 1, window_size(start));
     }
-    PyObject *state = reduced(iterator);
+    PyObject *state = iterator_state(iterator);
     if (state == NULL) {
         return NULL;
     }
@@ -135,7 +135,7 @@ read_range(PyObject *iterator, Py_ssize_t start)
 }
 
 /* An iterator over what `iterable` (a new reference) has behind its first two elements; NULL with an exception. */
-static PyObject *
+PyObject *
 tried_iterator(PyObject *iterable)
 {
     PyObject *iterator = iterable == NULL ? NULL : PyObject_GetIter(iterable);
@@ -154,10 +154,8 @@ learn_layouts(void)
 {
     PyObject *range = PyObject_CallFunction((PyObject *)&PyRange_Type, "iii", 5, 50, 3);
     PyObject *list = Py_BuildValue("[iii]", 1, 2, 3), *tuple = Py_BuildValue("(iii)", 1, 2, 3);
-    PyObject *dict = Py_BuildValue("{s:i,s:i,s:i}", "a", 1, "b", 2, "c", 3);
     PyObject *ranges = tried_iterator(range), *lists = tried_iterator(list), *tuples = tried_iterator(tuple);
-    PyObject *dicts = tried_iterator(dict);
-    bool made = ranges != NULL && lists != NULL && tuples != NULL && dicts != NULL;
+    bool made = ranges != NULL && lists != NULL && tuples != NULL;
     if (made) {
         const RangeIterator *seen = (RangeIterator *)ranges;
         range_layout_known = Py_TYPE(ranges)->tp_basicsize == sizeof(RangeIterator) && seen->index == 2 && seen->start == 5
@@ -165,75 +163,19 @@ learn_layouts(void)
         const SequenceIterator *over_list = (SequenceIterator *)lists, *over_tuple = (SequenceIterator *)tuples;
         sequence_layout_known = Py_TYPE(lists)->tp_basicsize == sizeof(SequenceIterator) && over_list->index == 2
                                 && over_list->sequence == list && over_tuple->index == 2 && over_tuple->sequence == tuple;
-        const DictIterator *over_dict = (DictIterator *)dicts;
-        dict_layout_known = Py_TYPE(dicts)->tp_basicsize == sizeof(DictIterator) && over_dict->dict == dict
-                            && over_dict->used == 3 && over_dict->position == 2 && over_dict->left == 1;
     }
-    PyObject *all[] = {range, list, tuple, dict, ranges, lists, tuples, dicts};
+    PyObject *all[] = {range, list, tuple, ranges, lists, tuples};
     for (size_t i = 0; i < Py_ARRAY_LENGTH(all); i++) {
         Py_XDECREF(all[i]);
     }
     return made ? 0 : -1;
 }
 
-/* What an iterator over a dict makes of an item; new reference. */
-static PyObject *
-dict_element(PyObject *iterator, PyObject *key, PyObject *value)
-{
-    if (Py_IS_TYPE(iterator, &PyDictIterItem_Type)) {
-        return PyTuple_Pack(2, key, value);
-    }
-    return Py_NewRef(Py_IS_TYPE(iterator, &PyDictIterKey_Type) ? key : value);
-}
-
-/* What is left of an iterator over a dict, found as it does itself; an error if its dict has changed. */
-static PyObject *
-read_dict(PyObject *iterator, Py_ssize_t start)
-{
-    const DictIterator *at = (DictIterator *)iterator;
-    if (at->dict == NULL) {
-        return PyTuple_New(0);
-    }
-    Py_ssize_t left = at->left - start, most = window_size(start), position = at->position;
-    Py_ssize_t size = left < 0 ? 0 : left < most ? left : most, skipped = left < 0 ? at->left : start;
-    PyObject *key, *value, *found = PyTuple_New(size);
-    bool sound = at->used == PyDict_GET_SIZE(at->dict);
-    for (Py_ssize_t i = -skipped; found != NULL && sound && i < size; i++) {
-        sound = PyDict_Next(at->dict, &position, &key, &value);
-        PyObject *element = sound && i >= 0 ? dict_element(iterator, key, value) : NULL;
-        if (sound && i >= 0) {
-            if (element == NULL) {
-                Py_CLEAR(found);
-                break;
-            }
-            PyTuple_SET_ITEM(found, i, element);
-        }
-    }
-    if (found != NULL && (!sound || (size == left && PyDict_Next(at->dict, &position, &key, &value)))) {
-        PyErr_SetString(PyExc_RuntimeError, "a dict that changed under its iterator");
-        Py_CLEAR(found);
-    }
-    return found;
-}
-
-/* Iterators over dicts and sets list what is left of them. */
-static PyObject *
-read_rest(PyObject *iterator, Py_ssize_t start)
-{
-    if (dict_layout_known && !Py_IS_TYPE(iterator, &PySetIter_Type)) {
-        return read_dict(iterator, start);
-    }
-    PyObject *state = reduced(iterator);
-    PyObject *found = state == NULL ? NULL : span(PyTuple_GET_ITEM(PyTuple_GET_ITEM(state, 1), 0), start, 1, window_size(start));
-    Py_XDECREF(state);
-    return found;
-}
-
 /* enumerate: pairs of numbers and what the iterator below gives. */
 static PyObject *
 read_enumerate(PyObject *iterator, Py_ssize_t start)
 {
-    PyObject *state = reduced(iterator);
+    PyObject *state = iterator_state(iterator);
     if (state == NULL) {
         return NULL;
     }
@@ -298,7 +240,7 @@ equally_long(PyObject *windows)
 static PyObject *
 read_zip(PyObject *iterator, Py_ssize_t start)
 {
-    PyObject *state = reduced(iterator);
+    PyObject *state = iterator_state(iterator);
     if (state == NULL) {
         return NULL;
     }
@@ -338,9 +280,8 @@ reader_of(PyObject *iterator)
     if (type == &PyZip_Type) {
         return read_zip;
     }
-    if (type == &PyDictIterKey_Type || type == &PyDictIterValue_Type || type == &PyDictIterItem_Type
-        || type == &PySetIter_Type) {
-        return read_rest;
+    if (keyed_known(type)) {
+        return keyed_window;
     }
     if (itertools_known(type)) {
         return itertools_window;
@@ -371,7 +312,8 @@ window(PyObject *iterator, Py_ssize_t start)
 static int
 note_container(PyObject *object, void *found)
 {
-    bool mutable = PyList_Check(object) || PyDict_Check(object) || PyAnySet_Check(object) || PyByteArray_Check(object);
+    bool mutable = PyList_Check(object) || PyDict_Check(object) || PyAnySet_Check(object) || PyByteArray_Check(object)
+                   || is_deque(object);
     return mutable && PyList_Append(found, object) < 0 ? -1 : 0;
 }
 
@@ -379,7 +321,7 @@ note_container(PyObject *object, void *found)
 static bool
 is_simple(Reader reader)
 {
-    return reader == read_position || reader == read_rest || reader == read_range;
+    return reader == read_position || reader == keyed_window || reader == read_range;
 }
 
 /* Appends the iterators below and the containers they go over to a list; iterators that occur twice are an error. */
@@ -395,7 +337,7 @@ collect(PyObject *iterator, PyObject *found)
         traverseproc traverse = Py_TYPE(iterator)->tp_traverse;
         return traverse == NULL ? 0 : traverse(iterator, note_container, found);
     }
-    PyObject *state = reader == itertools_window ? itertools_below(iterator) : reduced(iterator);
+    PyObject *state = reader == itertools_window ? itertools_below(iterator) : iterator_state(iterator);
     PyObject *args = state == NULL ? NULL : PySequence_Tuple(reader == itertools_window ? state : PyTuple_GET_ITEM(state, 1));
     if (args == NULL) {
         Py_XDECREF(state);
@@ -430,8 +372,7 @@ only_container(PyObject *iterator)
     if (sequence_layout_known && type == &PyListIter_Type) {
         return ((SequenceIterator *)iterator)->sequence;
     }
-    bool dict = type == &PyDictIterKey_Type || type == &PyDictIterValue_Type || type == &PyDictIterItem_Type;
-    return dict && dict_layout_known ? ((DictIterator *)iterator)->dict : NULL;
+    return keyed_dict(iterator);
 }
 
 Py_ssize_t
@@ -489,5 +430,5 @@ upcoming_init(void)
     }
     ascii_iterator = Py_TYPE(iterator);
     Py_DECREF(iterator);
-    return itertools_init() < 0 ? -1 : learn_layouts();
+    return itertools_init() < 0 || keyed_init() < 0 ? -1 : learn_layouts();
 }

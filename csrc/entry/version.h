@@ -13,7 +13,8 @@
 #error "stator._entry knows the layout of Python 3.11 only"
 #endif
 
-/* Iterators over ranges of machine numbers; over lists and tuples; over dicts. `upcoming.c` tries each layout at import. */
+/* Iterators over ranges of machine numbers; over lists and tuples; over dicts; over deques. `upcoming.c` and `keyed.c` try each
+   layout at import. */
 typedef struct {
     PyObject_HEAD
     long index, start, step, len;
@@ -33,6 +34,20 @@ typedef struct {
     PyObject *result;
     Py_ssize_t left;
 } DictIterator;
+
+typedef struct {
+    PyObject_VAR_HEAD void *left_block, *right_block;
+    Py_ssize_t left_index, right_index;
+    size_t state;
+} Deque;
+
+typedef struct {
+    PyObject_HEAD void *block;
+    Py_ssize_t index;
+    PyObject *deque;
+    size_t state;
+    Py_ssize_t left;
+} DequeIterator;
 
 /* enumerate; `counting.c` tries the layout at import. */
 typedef struct {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import traceback
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 import stator
+from stator.report import events
 from tests.harness import check
 
 X = torch.arange(4.0)
@@ -280,3 +282,20 @@ def test_names_that_exec_adds() -> None:
 
     for program, breaks in ((executes, 0), (writes, 0), (reads, 1)):
         check(program, torch.ones(2), fullgraph=False, expect_breaks=breaks, expect_recompiles=None)
+
+
+def runs(x: Any) -> Any:
+    x = x * 2
+    for key, run in itertools.groupby([1, 1, 2]):
+        x = x + key * len(list(run))
+        if x.sum() > 1000:
+            break
+        x = x.sin() + x.cos() + x.exp() + x.tanh() + x.sigmoid()
+    return x
+
+
+def test_the_break_comes_before_a_tuple_of_what_cannot_be_rebuilt() -> None:
+    with events.recording("skip") as skips:
+        report = check(runs, torch.ones(3), fullgraph=False, expect_breaks=None, expect_recompiles=None)
+    assert not skips
+    assert report.gained("graphs")

@@ -13,6 +13,7 @@ import torch
 
 import stator
 from stator.eval import forced
+from stator.report import events
 from tests.harness import check
 
 
@@ -192,3 +193,23 @@ def test_zones_of_times(cls: Any) -> None:
         return later.tzinfo is moment.tzinfo, clock.tzinfo is moment.tzinfo, later == moment, x + 1
 
     same_results(f, torch.ones(1), cls(2020, 1, 1, tzinfo=Zone()))
+
+
+def made_before(x: Any, kept: list[Any]) -> Any:
+    kind, either = dict[str, list[int]], int | None
+    kept.append(kind)
+    stator.graph_break()
+    same = kind is kept[-1], kind is kept[0], kind == kept[0], either == (int | None)
+    return x + 1, kind, kept[-1], kind.__args__, isinstance(3, either), {kind: same}
+
+
+def test_generic_types_made_before_a_break() -> None:
+    compiled = stator.compile(made_before, backend="eager")
+    kept: list[Any] = []
+    expected: list[Any] = []
+    with events.recording("break") as breaks:
+        for _ in range(4):
+            got = compiled(torch.ones(3), kept)
+            assert str(got) == str(made_before(torch.ones(3), expected))
+            assert got[1] is got[2] is kept[-1]
+    assert {row.fields["break_id"] for row in breaks} == {"graph-break-requested"}

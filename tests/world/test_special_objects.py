@@ -110,3 +110,51 @@ def test_mocks_record_calls():
         return (mock,)
 
     both(program, start, told, calls=5)
+
+
+class Registry(dict):
+    def __call__(self, power):
+        def register(function):
+            self[function.__name__] = power
+            return function
+
+        return register
+
+
+class Adding(Registry):
+    """Called as a special method as well, which C does with the real one."""
+
+    def __call__(self, other):
+        self[len(self)] = other
+        return 3
+
+
+def test_names_of_the_programs_own_are_no_special_methods():
+    def start():
+        class Manifold:
+            __scaling__ = Registry()
+
+            @__scaling__(2)
+            def distance(self, x):
+                return x * 2
+
+        return (Manifold(),)
+
+    def program(x, manifold):
+        scaling = manifold.__scaling__
+        scaling["calls"] = scaling.get("calls", 0) + 1
+        return manifold.distance(x) ** scaling["distance"], len(type(manifold).__scaling__)
+
+    def told(manifold):
+        return dict(manifold.__scaling__)
+
+    stator.reset()
+    both(program, start, told)
+    assert stator.stats()["graph_breaks"] == 0
+
+
+def test_containers_as_special_methods():
+    def program(x, thing):
+        return x + (thing + 1), dict(thing.__add__)
+
+    both(program, lambda: (type("Thing", (), {"__add__": Adding()})(),), lambda thing: dict(thing.__add__))

@@ -10,6 +10,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
+from stator import _entry
+
 from . import raw
 from .makers import Nothing, advanced, ended_calls, ended_items
 from .plan import SELF, CannotRebuild, Const, Heap, Part, Piece, Plan, Recipe, listing, piece
@@ -226,6 +228,10 @@ _deque_reverse_iterator: Any = type(reversed(deque()))
 
 def build_deque_iterator(obj: Any, solid: type, heap: Heap) -> Plan:
     maker, (members, *position) = obj.__reduce__()
+    try:
+        _entry.upcoming(0, obj)
+    except RuntimeError:
+        raise CannotRebuild(obj, _OUT_OF_STEP) from None
     start = deque.__iter__ if maker is _deque_iterator else deque.__reversed__
     if _referent(obj, deque) is None or not position:
         return Plan(piece("{0}({1})", Const(start), deque()))

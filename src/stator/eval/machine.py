@@ -274,12 +274,18 @@ def watching_ops(ops: Any, watched: frozenset[type]) -> Any:
 
     def look(handler: Any, frame: Frame, arg: Any) -> Any:
         jump = handler(frame, arg)
-        if frame.stack and type(frame.stack[-1]) in watched and id(frame.stack[-1]) not in frame.world.records:
-            raise frame.world.refuse("cannot-rebuild", type=type(frame.stack[-1]).__name__)
+        for value in made_last(frame.stack):
+            if type(value) in watched and id(value) not in frame.world.records:
+                raise frame.world.refuse("cannot-rebuild", type=type(value).__name__)
         frame.world.check_drops(frame)
         return jump
 
     return [(partial(look, handler), arg, following) for handler, arg, following in ops]
+
+
+def made_last(stack: list[Any]) -> Any:
+    """What an instruction may have made: the top of the stack, and what it holds as a tuple."""
+    return () if not stack else (stack[-1], *stack[-1]) if type(stack[-1]) is tuple else (stack[-1],)
 
 
 def snapshots(frame: Frame | None) -> list[Snapshot]:

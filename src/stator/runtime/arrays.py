@@ -70,13 +70,21 @@ ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None), type(...),
 BUILTIN_DTYPES = frozenset({int, float, complex, bool})
 
 
+def is_named_result(kind: type) -> bool:
+    """Tuples with named fields that numpy makes, such as the result of `linalg.svd`."""
+    return issubclass(kind, tuple) and str(MODULE.__get__(kind)).startswith("numpy.")
+
+
+MODULE: Any = type.__dict__["__module__"]
+
+
 def is_plain(value: Any) -> bool:
     """Whether numpy can be given this: numbers, arrays of numbers, dtypes, and containers of them."""
     kind = type(value)
     if kind in ATOMS or kind in ARRAY_TYPES:
         return kind is not np.ndarray or not value.dtype.hasobject
-    if kind is list or kind is tuple:
-        return all(map(is_plain, value))
+    if kind is list or kind is tuple or is_named_result(kind):
+        return all(map(is_plain, tuple.__iter__(value) if issubclass(kind, tuple) else value))
     if kind is dict:
         return all(map(is_plain, value.values()))
     if kind is type:

@@ -44,6 +44,23 @@ def is_special_object(name: str, value: Any) -> bool:
     return not issubclass(type(value), STATELESS) and (callable(value) or _frames.descriptor_kind(type(value)) != 0)
 
 
+# Special names that C code of CPython, torch and numpy looks for; operators have reflected and in-place forms.
+OPERATORS = "add and divmod floordiv lshift matmul mod mul or pow rshift sub truediv xor"
+PROTOCOLS = """
+    abs abstractmethods aenter aexit aiter anext annotations args await bases bool build_class bytes call ceil class
+    class_getitem complex conform contains copy deepcopy del delattr delete delitem dict dir doc enter eq exit float
+    floor format fspath func ge get getattr getattribute getitem getnewargs getnewargs_ex getstate gt hash import index
+    init init_subclass instancecheck int invert isabstractmethod iter le len length_hint lt match_args missing module
+    mro mro_entries name ne neg new next notes origin parameters pos prepare qualname reduce reduce_ex repr reversed
+    round self set set_name setattr setitem setstate sizeof slots str subclasscheck subclasshook text_signature trunc
+    typing_prepare_subst typing_subst typing_unpacked_tuple_args weakref wrapped
+    array array_finalize array_function array_interface array_namespace array_prepare array_priority array_struct
+    array_ufunc array_wrap cuda_array_interface dlpack dlpack_device torch_dispatch torch_function
+"""
+FORMS = [prefix + name for name in OPERATORS.split() for prefix in ("", "r", "i")]
+LOOKED_UP = frozenset(f"__{name}__" for name in [*PROTOCOLS.split(), *FORMS])
+
+
 class Attribute:
     """What is remembered of one attribute of a class."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +95,8 @@ MAKERS: tuple[Callable[[], Any], ...] = (
     lambda: iter([]), lambda: iter(()), lambda: iter(""), lambda: iter("\u0100"), lambda: iter(b""),
     lambda: iter(bytearray()), lambda: iter(range(0)), lambda: reversed([]), lambda: reversed(()),
     lambda: iter({}), lambda: iter({}.values()), lambda: iter({}.items()), lambda: iter(set()),
+    lambda: reversed({}), lambda: reversed({}.values()), lambda: reversed({}.items()), lambda: iter(OrderedDict()),
+    lambda: iter(deque()), lambda: reversed(deque()),
     lambda: enumerate(()), zip, itertools.count, lambda: itertools.cycle(()), lambda: itertools.repeat(None, 0),
     itertools.chain, lambda: itertools.islice((), 0),
 )  # fmt: skip

@@ -6,6 +6,8 @@ import gc
 import io
 import itertools
 import sys
+import types
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from stator import _frames
@@ -60,6 +62,8 @@ def enter_view(world: World, obj: Any, path: Path) -> Any:
 
 
 VIEWS: dict[type, Any] = {type({}.keys()): dict.keys, type({}.values()): dict.values, type({}.items()): dict.items}
+ORDERED: OrderedDict[Any, Any] = OrderedDict()
+VIEWS |= {type(make(ORDERED)): make for make in (OrderedDict.keys, OrderedDict.values, OrderedDict.items)}
 
 
 def enter_slice(world: World, obj: Any, path: Path) -> Any:
@@ -77,6 +81,24 @@ def enter_opaque(world: World, obj: Any, path: Path) -> Any:
     world.guards.add(path, IS, obj, world.origin())
     world.register(obj, path)
     return obj
+
+
+ALIAS_PARTS: dict[type, tuple[str, ...]] = {
+    types.GenericAlias: ("__origin__", "__args__", "__unpacked__"),
+    types.UnionType: ("__args__",),
+}
+
+
+def enter_alias(world: World, obj: Any, path: Path) -> Any:
+    """`list[int]`, `int | None`: where another one comes on every call, what it is made of is guarded instead."""
+    cls = type(obj)
+    if (path, "identity", 0) in world.varying:
+        world.guards.add(path, TYPE_IS, cls, world.origin())
+        parts = [(name, cls.__dict__[name].__get__(obj)) for name in ALIAS_PARTS[cls]]
+        if all(world.enter(part, path.get(name)) is part for name, part in parts):
+            world.register(obj, path)
+            return obj
+    return enter_opaque(world, obj, path)
 
 
 def refuse_sequence(world: World, obj: Any, path: Path) -> Any:
@@ -120,4 +142,5 @@ ITERATOR_ROWS: dict[type, Importer] = {
     **dict.fromkeys(VIEWS, enter_view),
     itertools.count: enter_count,
     slice: enter_slice,
+    **dict.fromkeys(ALIAS_PARTS, enter_alias),
 }

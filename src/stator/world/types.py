@@ -11,7 +11,7 @@ from stator._frames import UNBOUND
 from stator.errors import unsupported
 from stator.guards import path as paths
 from stator.guards.check import show
-from stator.world.class_contents import contents_of, place_of
+from stator.world.class_contents import LOOKED_UP, contents_of, place_of
 
 if TYPE_CHECKING:
     from stator.world.world import World
@@ -88,7 +88,7 @@ def enter_special_objects(world: World, base: type) -> None:
     """Callables with state in place of special methods: C reaches them without the door."""
     for name in contents_of(base).special:
         value = _frames.class_dict(base)[name]
-        if world.enter(value, paths.const(base).class_item(name)) is not value:
+        if world.enter(value, paths.const(base).class_item(name)) is not value and name in LOOKED_UP:
             raise unsupported("outside-type", f"{name} of {show(base)} is a {type(value).__name__}", type=base.__name__)
 
 
