@@ -73,3 +73,18 @@ WITHOUT_NULL: dict[str, tuple[str, Callable[[int], int]]] = {
 def pushes_null(name: str, arg: int) -> bool:
     """Whether the instruction leaves a NULL below its result."""
     return name == "LOAD_METHOD" or (name == "LOAD_GLOBAL" and bool(arg & 1))
+
+
+# What a value that is being made may become part of within one expression: containers, indices, arguments.
+BUILDING = frozenset({"BUILD_TUPLE", "BUILD_LIST"})
+SUBSCRIPTS = frozenset({"BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR"})
+CALLING = frozenset({"CALL"})
+STILL = frozenset({"NOP", "PRECALL", "KW_NAMES", "CACHE"})  # they leave the stack as it is
+LOADING = frozenset({"LOAD_ATTR", "LOAD_CONST", "LOAD_DEREF", "LOAD_FAST", "LOAD_NAME", "PUSH_NULL"})
+OPERATING = frozenset({"BINARY_OP", "BUILD_SLICE", "UNARY_NEGATIVE"})
+PUSHED: dict[str, Window] = {  # how many values an instruction of an expression leaves on the stack, if not one
+    **rows(0, "NOP PRECALL KW_NAMES CACHE STORE_SUBSCR DELETE_SUBSCR"),
+    **rows(2, "LOAD_METHOD"),
+    "LOAD_GLOBAL": lambda arg: 2 if arg & 1 else 1,
+}
+EXPRESSION = BUILDING | SUBSCRIPTS | CALLING | STILL | LOADING | OPERATING | {"LOAD_GLOBAL", "LOAD_METHOD"}

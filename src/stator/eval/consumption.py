@@ -5,16 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from stator.code.decode import units
-from stator.code.windows311 import WINDOWS
+from stator.code.windows311 import BUILDING, CALLING, EXPRESSION, PUSHED, SUBSCRIPTS, WINDOWS
 from stator.frame import UNBOUND, Frame
-
-BUILDING = frozenset({"BUILD_TUPLE", "BUILD_LIST"})
-SUBSCRIPTS = frozenset({"BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR"})
-STILL = frozenset({"NOP", "PRECALL", "KW_NAMES", "CACHE"})  # they leave the stack as it is
-PASSED = BUILDING | SUBSCRIPTS | STILL | frozenset({
-    "BINARY_OP", "BUILD_SLICE", "CALL", "LOAD_ATTR", "LOAD_CONST", "LOAD_DEREF", "LOAD_FAST", "LOAD_GLOBAL",
-    "LOAD_METHOD", "LOAD_NAME", "PUSH_NULL", "UNARY_NEGATIVE",
-})  # fmt: skip
 
 
 def taker(f: Frame, count: int) -> Any:
@@ -25,22 +17,15 @@ def taker(f: Frame, count: int) -> Any:
     rows, stack = units(f.code), f.stack
     unit, height = rows[f.lasti][2], len(stack) - count  # where the value will lie
     top = height + 1
-    while rows[unit][0] in PASSED:
+    while rows[unit][0] in EXPRESSION:
         name, arg, unit = rows[unit]
         taken = WINDOWS[name](arg) if name in WINDOWS else 0
         if top - taken > height:
-            top += pushed(name, arg) - taken
+            top += (PUSHED[name](arg) if name in PUSHED else 1) - taken
         elif name in BUILDING:
             height, top = top - taken, top - taken + 1
         elif name in SUBSCRIPTS:
             return stack[height - 1] if top == height + 1 else UNBOUND
         else:
-            return stack[top - taken + (stack[top - taken] is UNBOUND)] if name == "CALL" else UNBOUND
+            return stack[top - taken + (stack[top - taken] is UNBOUND)] if name in CALLING else UNBOUND
     return UNBOUND
-
-
-def pushed(name: str, arg: int) -> int:
-    """How many values an instruction that is passed leaves on the stack."""
-    if name in STILL or name == "STORE_SUBSCR" or name == "DELETE_SUBSCR":
-        return 0
-    return 2 if name == "LOAD_METHOD" or (name == "LOAD_GLOBAL" and arg & 1) else 1

@@ -31,8 +31,6 @@ from stator.world.rewritten import LENGTH
 
 Lesson = tuple[Path, str, int]  # where, kind, detail
 SIZES = frozenset({KEYS, LEN})  # of containers
-GIVEN = frozenset({ARG, ITEM, KEY, SEQ})
-NOTHING = (0, ())  # lengths, and keys, of what is empty
 ENDS = frozenset({LEN, PRESENT})  # how many items there are still to come
 UNSETTLED = SIZES | {EQ, IS}  # checks that an entry can do without
 ITEMS = frozenset({ITEM, KEY, SEQ, KEYAT, ITERAT})
@@ -166,7 +164,7 @@ class Learned:
                 continue
             if rule is None:
                 if not check.holds(value, key):
-                    self.see_length(path, check, key, value, light)
+                    self.see_change(path, check, value, light)
                 continue
             found = {(path, kind, detail) for kind, detail in rule(key, value)}
             if type(key) is type(value) is str and key != value:
@@ -180,7 +178,7 @@ class Learned:
                 self.differed.add(path)
             self.lessons |= found
             if check is EQ and type(key) in DATA and not check.holds(value, key):
-                self.unsettled.add((path, check))
+                self.see_change(path, check, value, light)
             if key is None:
                 self.guesses.fill(path)
             self.guesses.meet(path, value)
@@ -196,19 +194,17 @@ class Learned:
             if type(now) is str:
                 self.read(path, before, now)
 
-    def see_length(self, path: Path, check: Check, key: Any, value: Any, light: Container[Path]) -> None:
-        """Another number of elements: what looks at all of them is CPython's from now on.
-
-        What the program keeps may have been made by the first call, so it has to change once more.
-        """
+    def see_change(self, path: Path, check: Check, value: Any, light: Container[Path]) -> None:
+        """Another number of elements, or data of no symbol: once more, and what needs it is CPython's from then on."""
         if path.accessor is UPCOMING:
             if path.key and path.parent in light:  # the loop goes several rounds in one capture
                 self.unsettled.add((path, check))
             return
         if type(value) in GROWING:
             self.lighten(path)
-        kept = key in NOTHING if type(value) not in GROWING else not is_given(path)
-        if path in light or not kept:
+        else:
+            self.light.add(path)
+        if path in light:
             self.unsettled.add((path, check))
 
     def read(self, path: Path, *texts: str) -> None:
@@ -224,11 +220,6 @@ class Learned:
         seen.update(vars(member).get("_name_", "") for member in members)  # one that is being made has no name
         if len(seen) > MOST_MEMBERS:
             self.lessons.add((path, "identity", 0))
-
-
-def is_given(path: Path) -> bool:
-    """Whether it is a value of the call, or in one: nothing that the program keeps."""
-    return all(step.accessor in GIVEN for step in path.chain())
 
 
 def refuted(guards: GuardSet, values: Sequence[Any]) -> set[Path]:
