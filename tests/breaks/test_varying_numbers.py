@@ -372,3 +372,24 @@ def test_lengths_that_methods_tell_are_sizes() -> None:
 
     vary = [(Batch(torch.ones(n, 3)), []) for n in (2, 3, 4, 5)]
     check(program, vary=vary, expect_recompiles=1, expect_graphs=2)
+
+
+def test_numbers_of_a_list_that_grows_in_each_round() -> None:
+    """What has one number for each token is carried over a break."""
+
+    def program(ids: Any, weight: Any) -> Any:
+        for _ in range(8):
+            logits = weight[ids[0, -1]] * 2 + 1
+            stator.graph_break()
+            logits = logits.cos() + logits.sin() * 2
+            for token in set(ids[0].tolist()):
+                logits[token] /= 1.2
+            best = (logits * 2 - 3 + logits).argmax()
+            ids = torch.cat([ids, best.view(1, 1)], 1)
+            if best.item() == 0:
+                break
+        return ids
+
+    weight = torch.randn(9, 9, generator=torch.Generator().manual_seed(0))
+    made, _ = graphs(lambda: program, [(torch.tensor([[i]]), weight) for i in (1, 2, 3)])
+    assert made <= 7

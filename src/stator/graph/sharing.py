@@ -130,7 +130,16 @@ class Key:
 
 def is_symbolic(example: Any) -> bool:
     """Whether a backend may decide something about this input that is not known yet."""
-    return type(example) is torch.SymInt or bool(getattr(example, "_has_symbolic_sizes_strides", False))
+    if type(example) is torch.SymInt:
+        return True
+    if not getattr(example, "_has_symbolic_sizes_strides", False):
+        return False
+    return any(map(_varies, (*example.shape, *example.stride(), example.storage_offset())))
+
+
+def _varies(number: Any) -> bool:
+    """Whether it is a symbol that is not known to be one number by now."""
+    return type(number) is torch.SymInt and bool(number.node.expr.free_symbols)
 
 
 class Symbols:

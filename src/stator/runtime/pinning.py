@@ -23,7 +23,7 @@ from stator.runtime.libraries import is_foreign
 from stator.runtime.numpy_numbers import np
 from stator.runtime.unrolling import COUNTED, directly, here, is_iterated, may_break
 from stator.shapes.floats import TracedFloat
-from stator.shapes.scalar import TracedInt
+from stator.shapes.scalar import TracedBool, TracedInt
 from stator.shapes.texts import TracedText
 from stator.tensors.constant_ints import constants_in
 from stator.tensors.traced import TracedTensor
@@ -34,6 +34,7 @@ CONTAINERS = (nn.ModuleList, nn.Sequential, nn.ParameterList)  # whose items a n
 NUMBERS_AND_TEXTS = (int, float, complex, str) if np is None else (int, float, complex, str, np.generic)
 CHOICES = frozenset({TracedInt, TracedText})
 COUNTABLE = frozenset({int, float, TracedInt, TracedFloat})
+NUMBERS = frozenset({TracedBool, TracedInt, TracedFloat})
 
 
 def constants(host: Any) -> Set[Any]:
@@ -48,8 +49,8 @@ def note(host: Any, f: Frame, given: list[Any], made: Any, before: Set[Any]) -> 
     A loop over what it gives may have its rounds compiled instead, so that is waited for.
     """
     if type(made) in COUNTED:
-        told = id(made) in host.counted and is_made_of_tensors(made) and not is_unpacked(f)
-        if told and not chooses(host, f, given, before):
+        told = id(made) in host.counted and (is_made_of_tensors(made) or is_made_of_numbers(made))
+        if told and not is_unpacked(f) and not chooses(host, f, given, before):
             host.told_apart[id(made)] = made, host.counted[id(made)]
         return
     for arg in given:
@@ -166,6 +167,11 @@ def is_made_of_tensors(made: Any) -> bool:
     if isinstance(made, (tuple, list)):
         return all(type(item) is TracedTensor for item in made)
     return type(made) is TracedTensor
+
+
+def is_made_of_numbers(made: Any) -> bool:
+    """A list of numbers that data tells, or of such lists."""
+    return type(made) is list and all(type(item) in NUMBERS or is_made_of_numbers(item) for item in made)
 
 
 def is_unpacked(f: Frame) -> bool:

@@ -37,6 +37,7 @@ from stator.runtime import (
     entering,
     excluded,
     first_rounds,
+    first_tests,
     formatting,
     heard_warnings,
     hook_handles,
@@ -403,7 +404,7 @@ class TensorHost(NumberHost):
             if wanted is not None:
                 return wanted
             if type(value) is TracedTensor:
-                known = constants.truth(self.recorder, value)
+                known = first_tests.known(self, f, value)
                 if known is not None:
                     return known
                 self.record(f, torch.Tensor.__bool__, (value,), None)
