@@ -184,8 +184,9 @@ class GraphMaker:
         if self.graphs is not None:
             originals, examples = self.with_histories(module, originals, examples, mode)
             way = options.dynamic, backend is options.backend
-            writes = bool(self.host.recorder.mutated)
-            key = key_of(module.graph, originals, examples, origin_of_location, way, writes)
+            recorder = self.host.recorder
+            written = [recorder.inputs.index(name) for name in recorder.mutated]
+            key = key_of(module.graph, originals, examples, origin_of_location, way, written)
         known = self.graphs.find(key) if self.graphs is not None and key is not None else None
         self.tell("graph" if known is None else "shared", module)
         if known is not None:
