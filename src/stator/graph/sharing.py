@@ -191,7 +191,10 @@ class Symbols:
         replaced = [(old, new) for old, new in env.replacements.items() if old in self._symbols]
         ranges = {self.text(symbol): env.var_to_range.get(symbol) for symbol in self._symbols}
         return Known(
-            frozenset(map(self.text, guards)), frozenset(map(self.text, replaced)), ranges, tuple(map(self.text, asserts))
+            frozenset(map(self.text, guards)),
+            frozenset(map(self.text, replaced)),
+            ranges,
+            tuple(map(self.text, asserts)),
         )
 
 
@@ -248,7 +251,7 @@ def key_of(
     way: Any,
     written: Collection[int],
 ) -> Key | None:
-    """`way`: how it is compiled; `written`: inputs that it writes to, whose memory matters. None: it cannot be shared."""
+    """`way`: how it is compiled; `written`: inputs that it writes to. None: it cannot be shared."""
     try:
         return Key(graph, inputs, examples, place, way, written)
     except Unique:

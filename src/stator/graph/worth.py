@@ -48,8 +48,8 @@ KERNELS = frozenset({
     "abs", "add", "addcdiv", "addcmul", "all", "amax", "amin", "and_", "any", "arange", "argmax", "argmin",
     "argsort", "bernoulli", "bincount", "cat", "ceil", "clamp", "clone", "contiguous", "copy_", "cos", "cumsum",
     "div", "double", "embedding", "empty", "eq", "erf", "exp", "expm1", "eye", "fill_", "flip", "float", "floor",
-    "floordiv", "full", "full_like", "gather", "ge", "getitem", "gt", "index_select", "int", "invert", "le", "linspace", "log",
-    "log1p", "logical_and", "logical_not", "logical_or", "long", "lt", "masked_fill", "max", "maximum", "mean",
+    "floordiv", "full", "full_like", "gather", "ge", "getitem", "gt", "index_select", "int", "invert", "le", "linspace",
+    "log", "log1p", "logical_and", "logical_not", "logical_or", "long", "lt", "masked_fill", "max", "maximum", "mean",
     "min", "minimum", "mod", "mul", "multinomial", "ne", "neg", "new_empty", "new_full", "new_ones", "new_zeros",
     "norm", "normal", "ones", "ones_like", "or_", "pow", "prod", "rand", "rand_like", "randint", "randint_like",
     "randn", "randn_like", "randperm", "reciprocal", "relu", "roll", "round", "rsqrt", "scatter", "setitem", "sigmoid",
@@ -119,7 +119,9 @@ MODELLED = frozenset({
     "empty_like", "full_like", "new_empty", "new_full", "new_ones", "new_zeros", "ones_like", "rand_like",
     "randint_like", "randn_like", "zeros_like",
 })  # fmt: skip
-FILLING = frozenset({"full", "full_like", "new_full", "new_ones", "new_zeros", "ones", "ones_like", "zeros", "zeros_like"})
+FILLING = frozenset(
+    {"full", "full_like", "new_full", "new_ones", "new_zeros", "ones", "ones_like", "zeros", "zeros_like"}
+)
 MOST_FILLED = 16
 
 

@@ -72,7 +72,7 @@ from stator.shapes.floats import SYMBOLIC, TracedFloat, depends_on_data
 from stator.shapes.policy import Policy
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.shapes.texts import TracedText
-from stator.tensors import constants, values
+from stator.tensors import values
 from stator.tensors.array_calls import DTYPES as ARRAY_DTYPES
 from stator.tensors.arrays import TracedArray, is_array, rows, tensor_of
 from stator.tensors.lowering import ForeignArgument
