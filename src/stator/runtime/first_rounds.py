@@ -90,11 +90,13 @@ def _joining(host: Any, old: Any, now: Any, depth: int = 0) -> Iterator[torch.Te
 
 
 def _items(old: Any, now: Any) -> Iterator[tuple[Any, Any]] | None:
-    """The pairs of items of two lists, tuples (also named ones) or dicts of one length."""
-    if (type(old) is list or issubclass(type(old), tuple)) and len(old) == len(now):
+    """The pairs of items of two lists, tuples (also named ones) or dicts; no method of the user's is called."""
+    if issubclass(type(old), tuple) and tuple.__len__(old) == tuple.__len__(now):
+        return zip(tuple.__iter__(old), tuple.__iter__(now), strict=True)
+    if type(old) is list and len(old) == len(now):
         return zip(old, now, strict=True)
     if type(old) is dict:  # of a hollow one, those that were looked at
-        return ((old[key], value) for key, value in now.items() if key in old)
+        return ((old[key], value) for key, value in now.items() if type(key) in (str, int) and key in old)
     return None
 
 
