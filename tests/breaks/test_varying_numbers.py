@@ -395,7 +395,7 @@ def test_numbers_of_a_list_that_grows_in_each_round() -> None:
     assert made <= 7
 
 
-class Progress(NamedTuple):
+class Iterate(NamedTuple):
     x: Any
     step: int
 
@@ -405,7 +405,7 @@ def test_numbers_in_a_named_tuple_that_is_replaced() -> None:
         at = at._replace(x=at.x * 2, step=at.step + 1)
         return at, at.x * at.step
 
-    check(program, vary=[(Progress(torch.ones(3), n),) for n in (2, 3, 4, 5)], expect_recompiles=1, expect_graphs=2)
+    check(program, vary=[(Iterate(torch.ones(3), n),) for n in (2, 3, 4, 5)], expect_recompiles=1, expect_graphs=2)
 
 
 @pytest.mark.parametrize("method", ["get", "pop", "setdefault"])
