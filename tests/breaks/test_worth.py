@@ -50,11 +50,13 @@ def test_two_kernels_between_breaks_are_if_they_are_large(size: int, number: int
 def test_so_are_two_behind_the_only_break_in_a_loop() -> None:
     def program(x: Any) -> Any:
         found = []
-        y = x.sin() + 1
+        y = (x.sin() + 1) * 2 - x.cos()
         for row in y[None]:
-            if (row > 0).any():
-                found.append(row[row > 0] * 2)
-        return found
+            mask = row > 0
+            if not mask.any():
+                continue
+            found.append(row[mask] * 2)
+        return found, y
 
     assert graphs(lambda: program, CALLS[:1])[0] == 1
 
