@@ -25,7 +25,7 @@ from stator.guards.check import EQ, RELATION
 from stator.guards.guardset import Failure
 from stator.interruptions import is_interruption
 from stator.report import events
-from stator.runtime import first_rounds, first_tests, inherited, symbolic_host
+from stator.runtime import first_rounds, first_tests, inherited, pinning, symbolic_host
 from stator.runtime.calls import Call
 from stator.runtime.capture import Capture, Entry
 from stator.runtime.continuation import Break
@@ -469,6 +469,7 @@ class Cache:
         below = {at for frame in found.frames for at in frame.below}
         going = [value for at, value in enumerate(found.values) if at in below or type(value) in SUSPENDED]
         check_open_loops(capture.host, going)
+        pinning.check_carried(capture.host, found.values)
         varies: set[Lesson] = set()
         for key, _ in found.ways().values():
             if self.session.continuations.get(key) is self:

@@ -7,7 +7,7 @@ where it is a size, so what comes before and after is compiled once.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from typing import Any
 
 from torch import nn
@@ -49,8 +49,8 @@ def note(host: Any, f: Frame, given: list[Any], made: Any, before: Set[Any]) -> 
     A loop over what it gives may have its rounds compiled instead, so that is waited for.
     """
     if type(made) in COUNTED:
-        told = id(made) in host.counted and (is_made_of_tensors(made) or is_made_of_numbers(made))
-        if told and not is_unpacked(f) and not chooses(host, f, given, before):
+        told = id(made) in host.counted and is_made_of_tensors(made) and not is_unpacked(f)
+        if told and not chooses(host, f, given, before):
             host.told_apart[id(made)] = made, host.counted[id(made)]
         return
     for arg in given:
@@ -198,6 +198,13 @@ def check(host: Any) -> None:
     """The capture is over: what has as many parts as a number says, and was not taken apart by a loop."""
     for _, places in host.told_apart.values():
         leave(host, places)
+
+
+def check_carried(host: Any, values: Iterable[Any]) -> None:
+    """The same for lists of numbers that are carried over a break: behind it, another length is another entry."""
+    for value in values:
+        if id(value) in host.counted and is_made_of_numbers(value):
+            leave(host, host.counted[id(value)])
 
 
 def symbolic(given: list[Any]) -> Iterator[Any]:
