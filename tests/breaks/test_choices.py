@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import stator
+from tests.breaks.test_counts import graphs
 from tests.harness import check
 
 ONES, SIGNS = torch.ones(4), torch.tensor([1.0, -2.0, 0.5, -0.25])
@@ -273,8 +274,28 @@ def test_tests_of_constants_of_any_size(program, breaks):
 
 
 @pytest.mark.parametrize("program, x", [(until_done, ONES * 2), (while_any, ONES * 0.4)])
-def test_a_loop_whose_first_test_is_known_has_two_graphs(program, x):
-    check(program, x, fullgraph=False, expect_graphs=2, expect_recompiles=None, expect_breaks=None)
+def test_a_loop_whose_first_test_is_known_has_one_graph(program, x):
+    check(program, x, fullgraph=False, expect_graphs=1, expect_recompiles=None, expect_breaks=None)
+
+
+def turned(x):
+    flag, n = torch.zeros(()), 0
+    while True:
+        if flag > 2 or n > 6:
+            break
+        x, flag, n = (x * 1.5).sin() + 0.5, flag + x.abs().max(), n + 1
+    return x, n
+
+
+def worked_before(x):
+    x = (x.sin() + 2).cos() * x
+    return while_any(x)
+
+
+@pytest.mark.parametrize(("program", "number"), [(turned, 1), (worked_before, 2)])
+def test_so_has_one_with_the_test_inside_unless_there_is_work_before_it(program, number):
+    made, _ = graphs(lambda: program, [(ONES,), (ONES * 2,)])
+    assert made == number
 
 
 def carried(x):

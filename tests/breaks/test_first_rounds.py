@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -39,6 +39,22 @@ class Listed(Recurrent):
         return states
 
 
+class Halting(NamedTuple):
+    state: Any
+    steps: int = 0
+
+
+class Named(Recurrent):
+    """A state in a named tuple, another one in a dict."""
+
+    def forward(self, x: Any) -> Any:
+        h, kept = Halting(torch.zeros(x.size(1), 4)), {"sum": torch.zeros(x.size(1), 4)}
+        for step in x:
+            h = h._replace(state=torch.tanh(self.cell(torch.cat([step, h.state], 1))), steps=h.steps + 1)
+            kept["sum"] = kept["sum"] + h.state
+        return h, kept
+
+
 class Partly(Recurrent):
     """What is made of the state alone has a gradient from the second round on."""
 
@@ -71,7 +87,7 @@ LENGTHS = [(torch.randn(n, 2, 3),) for n in (3, 5, 4)]
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("program", [Recurrent, Listed, Partly, Counted])
+@pytest.mark.parametrize("program", [Recurrent, Listed, Named, Partly, Counted])
 def test_gradients(program: Any, backend: str) -> None:
     check(
         program(),
@@ -86,7 +102,7 @@ def test_gradients(program: Any, backend: str) -> None:
     )
 
 
-@pytest.mark.parametrize("program", [Recurrent, Listed])
+@pytest.mark.parametrize("program", [Recurrent, Listed, Named])
 def test_one_graph_for_all_rounds(program: Any) -> None:
     assert graphs(program, LENGTHS)[0] == 2  # one is the first call as a whole
 

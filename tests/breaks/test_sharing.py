@@ -273,7 +273,7 @@ def test_numbers_of_a_list_need_no_graph() -> None:
         groups: dict[int, list[int]] = {0: [], 1: []}
         for i, v in enumerate(x.tolist()):
             groups[int(v > 0)].append(i)
-        return x[groups[1]].sum()
+        return (x[groups[1]].sin() + 1).sum()
 
     made, ran = graphs(lambda: program, [(torch.tensor([1.0, -1.0, 2.0]) * k,) for k in (1, 2, 3)])
     assert made == 1 and ran == [1, 1, 1]
@@ -335,3 +335,48 @@ def test_a_backend_that_decides_something_of_symbols_keeps_its_graph() -> None:
     for (x,) in CALLS[:2]:
         assert repr(compiled(x)) == repr(by_number(x))
     assert made > 3
+
+
+def test_where_a_part_that_is_only_read_begins_does_not_matter() -> None:
+    """Batches are views of one tensor; the weight is written to."""
+
+    def make() -> Any:
+        weight, noted = torch.ones(2), []
+
+        def program(x: Any) -> Any:
+            for step, batch in enumerate(x.split(2)):
+                loss = ((batch * weight).sin() - 1).sum()
+                if loss.item() > 1000:
+                    break
+                weight.sub_(0.1 * batch.mean(0))
+                if step % 2:
+                    noted.append(step)
+            return weight.clone(), noted
+
+        return program
+
+    made, _ = graphs(make, [(torch.arange(24.0).view(12, 2),)] * 2)
+    assert made == 3  # the first round, the others, the end
+
+
+def test_nor_does_it_with_sizes_that_vary() -> None:
+    def program(x: Any, k: int) -> Any:
+        rows = x[k : k + 2]
+        stator.graph_break()
+        return (rows.sin() + 1).cos(), "odd" if k % 2 else "even"
+
+    made, _ = graphs(lambda: program, [(torch.arange(6.0 * n).view(6, n), k) for n in (3, 4, 5) for k in (0, 1, 3)])
+    assert made == 2
+
+
+def test_what_the_program_found_out_about_other_sizes_does_not_matter() -> None:
+    """Two tensors have one size, and so have what a mask picks of both."""
+
+    def program(a: Any, b: Any, kind: str) -> Any:
+        stator.graph_break()
+        mask = a > 0
+        return (a[mask] + b[mask]).sin() * 2, (a * b).cos(), kind == "x"
+
+    sizes = [(4, "x"), (6, "x"), (7, "x"), (8, "y"), (9, "z")]
+    made, _ = graphs(lambda: program, [(torch.arange(float(n)) - 2, torch.arange(float(n)).cos(), k) for n, k in sizes])
+    assert made == 2

@@ -372,3 +372,50 @@ def test_lengths_that_methods_tell_are_sizes() -> None:
 
     vary = [(Batch(torch.ones(n, 3)), []) for n in (2, 3, 4, 5)]
     check(program, vary=vary, expect_recompiles=1, expect_graphs=2)
+
+
+def test_numbers_of_a_list_that_grows_in_each_round() -> None:
+    """What has one number for each token is carried over a break."""
+
+    def program(ids: Any, weight: Any) -> Any:
+        for _ in range(8):
+            logits = weight[ids[0, -1]] * 2 + 1
+            stator.graph_break()
+            logits = logits.cos() + logits.sin() * 2
+            for token in set(ids[0].tolist()):
+                logits[token] /= 1.2
+            best = (logits * 2 - 3 + logits).argmax()
+            ids = torch.cat([ids, best.view(1, 1)], 1)
+            if best.item() == 0:
+                break
+        return ids
+
+    weight = torch.randn(9, 9, generator=torch.Generator().manual_seed(0))
+    made, _ = graphs(lambda: program, [(torch.tensor([[i]]), weight) for i in (1, 2, 3)])
+    assert made <= 7
+
+
+class Iterate(NamedTuple):
+    x: Any
+    step: int
+
+
+def test_numbers_in_a_named_tuple_that_is_replaced() -> None:
+    def program(at: Any) -> Any:
+        at = at._replace(x=at.x * 2, step=at.step + 1)
+        return at, at.x * at.step
+
+    check(program, vary=[(Iterate(torch.ones(3), n),) for n in (2, 3, 4, 5)], expect_recompiles=1, expect_graphs=2)
+
+
+@pytest.mark.parametrize("method", ["get", "pop", "setdefault"])
+def test_methods_of_a_dict_that_c_applies_to_numbers(method: str) -> None:
+    """Keys and defaults that vary, or that data tells."""
+
+    def program(x: Any) -> Any:
+        known: dict[Any, Any] = {3: "three", 4.0: "four", "5": "five"}
+        keys = [len(x), x.sum().item(), f"{x.sum():.0f}", int(x.sum())]
+        return list(map(getattr(known, method), keys, [len(x) * 2, *keys[:3]])), list(known), x + 1
+
+    calls = [(torch.ones(n),) for n in (3, 4, 5, 6, 3)]
+    check(program, vary=calls, fullgraph=False, expect_breaks=None, expect_graphs=None, expect_recompiles=None)

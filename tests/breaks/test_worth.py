@@ -35,6 +35,43 @@ def test_one_kernel_between_breaks_is_not_compiled() -> None:
     assert "not worth a compilation" in str(told)
 
 
+@pytest.mark.parametrize(("size", "number"), [(4, 2), (200_000, 3)])
+def test_two_kernels_between_breaks_are_if_they_are_large(size: int, number: int) -> None:
+    def program(x: Any) -> Any:
+        y = x.sin() + 1
+        time.perf_counter()  # a break that nobody asked for
+        z = y.softmax(0) * 2
+        time.perf_counter()
+        return z.cos() + 1
+
+    assert graphs(lambda: program, [(torch.arange(float(size)),)] * 2)[0] == number
+
+
+def test_so_are_two_behind_the_only_break_in_a_loop() -> None:
+    def program(x: Any) -> Any:
+        found = []
+        y = (x.sin() + 1) * 2 - x.cos()
+        for row in y[None]:
+            mask = row > 0
+            if not mask.any():
+                continue
+            found.append(row[mask] * 2)
+        return found, y
+
+    assert graphs(lambda: program, CALLS[:1])[0] == 1
+
+
+def test_attributes_that_are_views_are_no_kernels() -> None:
+    def program(x: Any) -> Any:
+        y = x[:, None].sin() + 1
+        time.perf_counter()  # a break that nobody asked for
+        first, second = y.data[0], y.T.mT.real
+        time.perf_counter()
+        return first, second
+
+    assert graphs(lambda: program, CALLS[:2])[0] == 1
+
+
 def test_arithmetic_on_numbers_is_no_kernel() -> None:
     def program(x: Any, n: int) -> Any:
         y = x.sin() + 1
@@ -333,7 +370,7 @@ class Held:
 
     @functools.cached_property
     def inverse(self) -> Any:
-        return torch.linalg.inv(self.weight)
+        return torch.linalg.inv(self.weight).sin().cos()
 
 
 def test_a_graph_that_cannot_be_is_not_compiled_first() -> None:
@@ -347,7 +384,7 @@ def test_a_graph_that_cannot_be_is_not_compiled_first() -> None:
     held = Held()
     compiled = stator.compile(lambda x: (held.inverse @ x).sin() + 1, backend=backend)
     for _ in range(3):
-        assert torch.equal(compiled(X), (X / 2).sin() + 1)
+        assert torch.allclose(compiled(X), ((torch.eye(4) / 2).sin().cos() @ X).sin() + 1)
     assert len(made) == 2
 
 

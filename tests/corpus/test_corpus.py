@@ -9,6 +9,7 @@ from tests.corpus import (  # noqa: F401 - cases
     effects,
     generative,
     graphs,
+    loops,
     numeric,
     reduced,
     research,

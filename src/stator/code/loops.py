@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stator.code.decode import CodeInfo
-from stator.code.flow311 import ASSIGNING, LOOP, STORING, UNPACKING, goes_back
+from stator.code.flow311 import ASSIGNING, BRANCHES, LOOP, STORING, UNPACKING, goes_back
 
 
 def is_in_loop(info: CodeInfo, unit: int) -> bool:
@@ -16,6 +16,20 @@ def is_in_loop(info: CodeInfo, unit: int) -> bool:
 def passes_loop(info: CodeInfo, unit: int, target: int) -> bool:
     """Whether a jump from one instruction to another leaves out a whole loop, as the first test of a `while` does."""
     return any(unit < start and end < target for start, end in _loops(info))
+
+
+def tests_one_loop(info: CodeInfo, first: int, later: int) -> bool:
+    """Whether a branch is a test of a loop that ends it, or goes round, and an earlier one the same test before it."""
+    if first == later:
+        return True
+    if info.names[first] not in BRANCHES or info.names[later] not in BRANCHES:
+        return False
+    beyond, target = int(info.ops[first][1]), int(info.ops[later][1])
+    return any(
+        (start <= first <= later or first < start <= end < beyond) and not start < target <= end
+        for start, end in _loops(info)
+        if start <= later <= end
+    )
 
 
 def loop_variables(info: CodeInfo, unit: int) -> Iterator[int]:

@@ -95,6 +95,7 @@ class Machine:
         self.stop = stop
         self.watched: frozenset[type] = frozenset(watched)  # a break comes before an object of these is made
         self.places: list[Place] = []
+        self.first_test: Place | None = None  # of a loop, where its condition is known and data tells the next one
         self.codes: dict[int, tuple[CodeInfo, list[Op]]] = {}  # by code; the lists are this capture's own
         self.careful = bool(world.hollow or world.lazy)
         world.machine = self

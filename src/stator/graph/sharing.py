@@ -8,7 +8,7 @@ decided anything about them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -48,18 +48,26 @@ class Key:
     """What tells a graph from others."""
 
     def __init__(
-        self, graph: fx.Graph, inputs: Sequence[Any], examples: Sequence[Any], place: Place, way: Any, writes: bool
+        self,
+        graph: fx.Graph,
+        inputs: Sequence[Any],
+        examples: Sequence[Any],
+        place: Place,
+        way: Any,
+        written: Collection[int],
     ) -> None:
         self.kept: list[Any] = []
         self._numbers: dict[fx.Node, int] = {}
         self._place = place
-        self._writes = writes
+        if any(inputs[i].layout is not torch.strided for i in written):
+            raise Unique
+        self._written = {memory_of(inputs[i]) for i in written}
         memory: dict[int, int] = {}
         self.symbols = Symbols(examples)
         self.known = self.symbols.known()
         kinds = tuple(self._input(*pair, memory) for pair in zip(inputs, examples, strict=True))
-        tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
-        shared = writes and len(memory) < len(tensors)
+        tensors = [value for value in inputs if self._is_in_written(value)]
+        shared = len(memory) < len(tensors)
         offsets = tuple(value.storage_offset() for value in tensors) if shared else ()
         nodes = tuple(self._node(node) for node in graph.nodes)
         self.widely = (way, kinds, offsets, nodes, snapshot()[:-1], read_all())  # whatever is known of the symbols
@@ -79,11 +87,12 @@ class Key:
             return int
         if type(value) not in _PLAIN or value.layout is not torch.strided:
             raise Unique
-        sharing = memory.setdefault(memory_of(value), len(memory)) if self._writes else None
+        in_written = self._is_in_written(value)
+        sharing = memory.setdefault(memory_of(value), len(memory)) if in_written else None
         bits = (
             value.requires_grad,
             value.is_leaf,
-            self._writes and value._is_view(),
+            in_written and value._is_view(),
             value.is_conj(),
             value.is_neg(),
             value.is_inference(),
@@ -91,8 +100,13 @@ class Key:
         marks = tuple(sorted(name for name in vars(value) if name.startswith("_dynamo")))
         dims: Any = tuple(value.shape), value.stride()
         if is_symbolic(example):
-            dims = self.symbols.text((tuple(example.shape), example.stride(), example.storage_offset()))
+            offset = example.storage_offset()
+            dims = self.symbols.text((tuple(example.shape), example.stride(), offset if _varies(offset) else None))
         return type(value), value.dtype, value.device, dims, bits, marks, sharing
+
+    def _is_in_written(self, value: Any) -> bool:
+        """Whether an input lies in memory that the graph writes to: then it counts who shares it."""
+        return bool(self._written) and isinstance(value, torch.Tensor) and memory_of(value) in self._written
 
     def _node(self, node: fx.Node) -> Any:
         if node.op not in _OPERATIONS or not _ON_DEMAND.issuperset(dict.keys(node.meta)):
@@ -130,7 +144,16 @@ class Key:
 
 def is_symbolic(example: Any) -> bool:
     """Whether a backend may decide something about this input that is not known yet."""
-    return type(example) is torch.SymInt or bool(getattr(example, "_has_symbolic_sizes_strides", False))
+    if type(example) is torch.SymInt:
+        return True
+    if not getattr(example, "_has_symbolic_sizes_strides", False):
+        return False
+    return any(map(_varies, (*example.shape, *example.stride(), example.storage_offset())))
+
+
+def _varies(number: Any) -> bool:
+    """Whether it is a symbol that is not known to be one number by now."""
+    return type(number) is torch.SymInt and bool(number.node.expr.free_symbols)
 
 
 class Symbols:
@@ -161,12 +184,18 @@ class Symbols:
         env = self.env
         if env is None:
             return None
-        if env.deferred_runtime_asserts or env.num_deferred_runtime_asserts:
-            raise Unique
-        guards = [guard.expr for guard in env.guards if guard.expr.free_symbols & self._symbols]
-        replaced = [(old, new) for old, new in env.replacements.items() if {old, *new.free_symbols} & self._symbols]
+        asserts = (one.expr for found in env.deferred_runtime_asserts.values() for one in found)
+        # What the program found other symbols to be is in the inputs; what a backend finds these to be is a decision.
+        about = (env.replace(guard.expr) for guard in env.guards if guard.expr.free_symbols & self._symbols)
+        guards = [expr for expr in about if expr.free_symbols]
+        replaced = [(old, new) for old, new in env.replacements.items() if old in self._symbols]
         ranges = {self.text(symbol): env.var_to_range.get(symbol) for symbol in self._symbols}
-        return Known(frozenset(map(self.text, guards)), frozenset(map(self.text, replaced)), ranges)
+        return Known(
+            frozenset(map(self.text, guards)),
+            frozenset(map(self.text, replaced)),
+            ranges,
+            tuple(map(self.text, asserts)),
+        )
 
 
 class Known(NamedTuple):
@@ -175,13 +204,14 @@ class Known(NamedTuple):
     guards: frozenset[str]
     replaced: frozenset[str]
     ranges: dict[str, Any]
+    asserts: tuple[str, ...]  # of sizes that only data tells, which are numbered in each capture
 
     def text(self) -> Any:
-        return self.guards, self.replaced, tuple(sorted(map(str, self.ranges.items())))
+        return self.guards, self.replaced, self.asserts, tuple(sorted(map(str, self.ranges.items())))
 
     def implies(self, other: Known) -> bool:
         """Whether all that another graph takes for granted holds."""
-        if not other.guards <= self.guards or self.replaced != other.replaced:
+        if not other.guards <= self.guards or (self.replaced, self.asserts) != (other.replaced, other.asserts):
             return False
         pairs = ((self.ranges[symbol], wider) for symbol, wider in other.ranges.items())
         return all(wider is None or (narrow is not None and narrow.issubset(wider)) for narrow, wider in pairs)
@@ -214,10 +244,15 @@ class Shared:
 
 
 def key_of(
-    graph: fx.Graph, inputs: Sequence[Any], examples: Sequence[Any], place: Place, way: Any, writes: bool
+    graph: fx.Graph,
+    inputs: Sequence[Any],
+    examples: Sequence[Any],
+    place: Place,
+    way: Any,
+    written: Collection[int],
 ) -> Key | None:
-    """`way`: how it is compiled; `writes`: to inputs, whose memory matters then. None: it cannot be shared."""
+    """`way`: how it is compiled; `written`: inputs that it writes to. None: it cannot be shared."""
     try:
-        return Key(graph, inputs, examples, place, way, writes)
+        return Key(graph, inputs, examples, place, way, written)
     except Unique:
         return None

@@ -43,12 +43,13 @@ VIEWS = frozenset({
     "detach", "diagonal", "expand", "expand_as", "flatten", "movedim", "narrow", "permute", "reshape", "select",
     "split", "squeeze", "swapaxes", "t", "transpose", "unbind", "unflatten", "unsqueeze", "view", "view_as",
 })  # fmt: skip
+ATTRIBUTES = frozenset({"H", "T", "data", "imag", "mH", "mT", "real"})  # which are views, too
 KERNELS = frozenset({
     "abs", "add", "addcdiv", "addcmul", "all", "amax", "amin", "and_", "any", "arange", "argmax", "argmin",
     "argsort", "bernoulli", "bincount", "cat", "ceil", "clamp", "clone", "contiguous", "copy_", "cos", "cumsum",
     "div", "double", "embedding", "empty", "eq", "erf", "exp", "expm1", "eye", "fill_", "flip", "float", "floor",
-    "floordiv", "full", "full_like", "gather", "ge", "getitem", "gt", "index_select", "int", "invert", "le", "log",
-    "log1p", "logical_and", "logical_not", "logical_or", "long", "lt", "masked_fill", "max", "maximum", "mean",
+    "floordiv", "full", "full_like", "gather", "ge", "getitem", "gt", "index_select", "int", "invert", "le", "linspace",
+    "log", "log1p", "logical_and", "logical_not", "logical_or", "long", "lt", "masked_fill", "max", "maximum", "mean",
     "min", "minimum", "mod", "mul", "multinomial", "ne", "neg", "new_empty", "new_full", "new_ones", "new_zeros",
     "norm", "normal", "ones", "ones_like", "or_", "pow", "prod", "rand", "rand_like", "randint", "randint_like",
     "randn", "randn_like", "randperm", "reciprocal", "relu", "roll", "round", "rsqrt", "scatter", "setitem", "sigmoid",
@@ -101,15 +102,16 @@ def is_one_kernel(graph: fx.GraphModule) -> bool:
     return all(map(_is_plain_kernel, found))
 
 
-# What follows a loop runs once where the loop ran many times; with so little to do, a call of compiled code costs more.
+# Between two breaks, a call of compiled code costs more than a few small kernels; what follows a loop runs once where
+# the loop ran many times, and may be more.
 LITTLE = 16_384  # elements
 HANDFUL = 4
 
 
-def is_little(graph: fx.GraphModule, inputs: Iterable[Any]) -> bool:
-    """Whether a graph runs a handful of kernels, on tensors that are small."""
+def is_little(graph: fx.GraphModule, inputs: Iterable[Any], most: int) -> bool:
+    """Whether a graph runs so few kernels, on tensors that are small."""
     elements = sum(one.numel() for one in inputs if isinstance(one, torch.Tensor))
-    return elements <= LITTLE and len(kernels(graph)) <= HANDFUL
+    return elements <= LITTLE and len(kernels(graph)) <= most
 
 
 # Operations that ask a tensor for its size, type and device only.
@@ -117,6 +119,10 @@ MODELLED = frozenset({
     "empty_like", "full_like", "new_empty", "new_full", "new_ones", "new_zeros", "ones_like", "rand_like",
     "randint_like", "randn_like", "zeros_like",
 })  # fmt: skip
+FILLING = frozenset(
+    {"full", "full_like", "new_full", "new_ones", "new_zeros", "ones", "ones_like", "zeros", "zeros_like"}
+)
+MOST_FILLED = 16
 
 
 def only_prepares(graph: fx.GraphModule, inputs: Iterable[Any]) -> bool:
@@ -126,7 +132,8 @@ def only_prepares(graph: fx.GraphModule, inputs: Iterable[Any]) -> bool:
     if not all(_called(user) in MODELLED for user in users):
         return False
     found = kernels(graph)
-    return len(found) <= HANDFUL and all(map(_is_plain_kernel, found))
+    rest = [node for node in found if _called(node) not in FILLING]
+    return len(rest) <= HANDFUL and len(found) <= MOST_FILLED and all(map(_is_plain_kernel, found))
 
 
 def _is_plain_kernel(node: fx.Node) -> bool:
@@ -153,6 +160,8 @@ def _is_free(node: fx.Node, numbers: Container[Any] = ()) -> bool:
         return True  # a number that becomes a tensor, or one of those that it is made of
     if (index := _index(node)) is not None:
         return all(type(one) in _PLACES or one in numbers for one in index)
+    if node.target is getattr:
+        return node.args[1] in ATTRIBUTES
     return node.target in _HANDLING or _called(node) in VIEWS
 
 

@@ -25,7 +25,7 @@ from stator.guards.check import EQ, RELATION
 from stator.guards.guardset import Failure
 from stator.interruptions import is_interruption
 from stator.report import events
-from stator.runtime import first_rounds, inherited, symbolic_host
+from stator.runtime import first_rounds, first_tests, inherited, pinning, symbolic_host
 from stator.runtime.calls import Call
 from stator.runtime.capture import Capture, Entry
 from stator.runtime.continuation import Break
@@ -388,6 +388,8 @@ class Cache:
         requested = error.break_id in REQUESTED and (call.requested or not call.behind_break)
         constants = capture.options.dynamic is False
         place = self.place_before(capture, capture.unmade) if capture.unmade else capture.place()
+        if error.break_id == "data-dependent-branch" and first_tests.learn(self.session.loops, capture.machine, place):
+            raise Again(None)
         if capture.machine is not None and self.session.spelling.add(place, capture.machine.places):
             raise Again(None)
         for _ in range(MOST_PLACES):
@@ -473,6 +475,7 @@ class Cache:
         below = {at for frame in found.frames for at in frame.below}
         going = [value for at, value in enumerate(found.values) if at in below or type(value) in SUSPENDED]
         check_open_loops(capture.host, going)
+        pinning.check_carried(capture.host, found.values)
         varies: set[Lesson] = set()
         for key, _ in found.ways().values():
             if self.session.continuations.get(key) is self:

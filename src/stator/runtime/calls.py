@@ -27,6 +27,7 @@ class Call:
     behind_break = False  # or below one
     behind_one = False  # behind the first break of the program
     loops: Collection[types.CodeType] = ()  # frames that are in a loop, behind a break
+    goes_round = False  # does not leave it
     requested = False  # by the program, that break
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
@@ -115,7 +116,7 @@ class ResumedCall(Call):
         super().__init__(None, values, None)
         self.continuation = continuation
         self.requested = continuation.requested
-        self.loops = continuation.loops
+        self.loops, self.goes_round = continuation.loops, continuation.goes_round
         self.behind_one = continuation.first and not continuation.loops
 
     def run(self, owner: Any = None) -> Any:

@@ -187,7 +187,7 @@ class Capture:
         self.maker = GraphMaker(self.host, options, self.name)
         maker = self.maker
         maker.behind_break, maker.behind_one, maker.requested = call.behind_break, call.behind_one, call.requested
-        maker.loops = call.loops
+        maker.loops, maker.goes_round = call.loops, call.goes_round
         self.host.in_loop = bool(call.loops)
         self.compiling = compiling()
 

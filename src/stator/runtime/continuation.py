@@ -237,6 +237,7 @@ class Continuation:
         self.first = False  # no other break comes before this one
         self.gives_text = False  # the instruction made a string of values
         self.loops = looping(frames)  # or leaving a loop
+        self.goes_round = False  # does not leave it
 
     @cached_property
     def names(self) -> dict[int, str]:
@@ -408,6 +409,7 @@ class Break:
         made, inner = Continuation(pieces, frames, results, unit), frames[-1]
         if is_in_loop(inner.info, unit) or passes_loop(inner.info, inner.unit, unit):
             made.loops.add(inner.code)
+        made.goes_round = is_in_loop(inner.info, unit) or bool(looping(frames[:-1]))
         if inner.handler is None or unit != inner.handler.target:
             following = units(inner.code)[inner.unit][2]
             made.start = Start(inner.code, unit, layout, unit if unit == following else inner.unit)

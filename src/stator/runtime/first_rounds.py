@@ -19,6 +19,7 @@ from stator.runtime.continuation import Break, FrameState, Variables
 from stator.runtime.inherited import differences
 from stator.runtime.learned import Lesson
 from stator.tensors.traced import TracedTensor
+from stator.world.hollow_keyed import Keyed
 from stator.world.lazy import Lazy
 
 Arrivals = dict[int, dict[int, tuple[Path, tuple[Any, ...]]]]  # by level of the frame and slot: where from, sizes
@@ -60,7 +61,7 @@ def grown(at: Break, begin: Variables | None, before: Sequence[Any], arrivals: A
 def joining_history(host: Any, at: Break, begin: Variables | None, before: Sequence[Any]) -> list[torch.Tensor]:
     """Tensors without gradient, as states of recurrent layers begin, that have one in the next round.
 
-    They are in variables that the round has assigned to, or in lists.
+    They are in variables that the round has assigned to, or in lists and dicts.
     """
     outer = at.frames[0]
     if begin is None or begin.code is not outer.code:
@@ -69,16 +70,16 @@ def joining_history(host: Any, at: Break, begin: Variables | None, before: Seque
     assigned = {slot for slot, _ in _changed(at, outer, begin.unit)}
     for slot, number in zip(outer.slots, outer.slot_values, strict=True):
         known = begin.numbers.get(outer.info.slots[slot])
-        if known is not None and (slot in assigned or type(before[known]) is list):
+        if known is not None and (slot in assigned or type(before[known]) in (list, dict)):
             found.extend(_joining(host, before[known], at.values[number]))
     return found
 
 
 def _joining(host: Any, old: Any, now: Any, depth: int = 0) -> Iterator[torch.Tensor]:
     if type(now) is Lazy and (record := host.records.get(id(now.value))) is not None:
-        now = record.inner
-    if type(old) is type(now) and type(old) in (list, tuple) and len(old) == len(now) and depth < DEEPEST:
-        for pair in zip(old, now, strict=True):
+        now = record.hollow.now if type(record.hollow) is Keyed and not record.hollow.unseen else record.inner
+    if type(old) is type(now) and (pairs := _items(old, now)) is not None and depth < DEEPEST:
+        for pair in pairs:
             yield from _joining(host, *pair, depth + 1)
     elif type(old) is torch.Tensor and type(now) is TracedTensor and not old.requires_grad:
         meta = now._meta
@@ -86,6 +87,17 @@ def _joining(host: Any, old: Any, now: Any, depth: int = 0) -> Iterator[torch.Te
             return
         if meta.requires_grad and (meta.dtype, meta.device) == (old.dtype, old.device):
             yield old
+
+
+def _items(old: Any, now: Any) -> Iterator[tuple[Any, Any]] | None:
+    """The pairs of items of two lists, tuples (also named ones) or dicts; no method of the user's is called."""
+    if issubclass(type(old), tuple) and tuple.__len__(old) == tuple.__len__(now):
+        return zip(tuple.__iter__(old), tuple.__iter__(now), strict=True)
+    if type(old) is list and len(old) == len(now):
+        return zip(old, now, strict=True)
+    if type(old) is dict:  # of a hollow one, those that were looked at
+        return ((old[key], value) for key, value in now.items() if type(key) in (str, int) and key in old)
+    return None
 
 
 def _changed(at: Break, frame: FrameState, begin: int) -> Iterator[tuple[int, Any]]:

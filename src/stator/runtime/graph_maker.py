@@ -24,6 +24,8 @@ from stator.graph.steep import is_steep
 from stator.graph.twice import differentiable
 from stator.graph.undefined import reach, undefining
 from stator.graph.worth import (
+    FEW,
+    HANDFUL,
     is_little,
     is_one_kernel,
     kernels,
@@ -65,6 +67,7 @@ class GraphMaker:
         self.behind_break = False  # the graph goes on after a break, or is that of a frame below one
         self.behind_one = False  # the only break so far
         self.loops: Collection[CodeType] = ()  # frames that are in a loop there, or leave one
+        self.goes_round = False  # does not leave it
         self.requested = False  # which the program has asked for
         self.repeated = False  # there was an entry for this place before
         self.joining: Collection[torch.Tensor] = ()  # inputs that have a gradient from the next round on
@@ -181,8 +184,9 @@ class GraphMaker:
         if self.graphs is not None:
             originals, examples = self.with_histories(module, originals, examples, mode)
             way = options.dynamic, backend is options.backend
-            writes = bool(self.host.recorder.mutated)
-            key = key_of(module.graph, originals, examples, origin_of_location, way, writes)
+            recorder = self.host.recorder
+            written = [recorder.inputs.index(name) for name in recorder.mutated]
+            key = key_of(module.graph, originals, examples, origin_of_location, way, written)
         known = self.graphs.find(key) if self.graphs is not None and key is not None else None
         self.tell("graph" if known is None else "shared", module)
         if known is not None:
@@ -229,7 +233,10 @@ class GraphMaker:
             return False
         if (stops or self.behind_break) and (not kernels(module) or only_decides(module)):
             return False
-        if not stops and self.host.loops.worked.intersection(self.loops) and is_little(module, originals):
+        between = self.behind_break and not self.requested and (stops or self.goes_round)
+        if between and is_little(module, originals, FEW):
+            return False
+        if not stops and self.host.loops.worked.intersection(self.loops) and is_little(module, originals, HANDFUL):
             return False
         first = not self.repeated and (self.requested or (self.behind_one and not stops))
         return not self.behind_break or first or not is_one_kernel(module)

@@ -7,7 +7,7 @@ where it is a size, so what comes before and after is compiled once.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from typing import Any
 
 from torch import nn
@@ -23,7 +23,7 @@ from stator.runtime.libraries import is_foreign
 from stator.runtime.numpy_numbers import np
 from stator.runtime.unrolling import COUNTED, directly, here, is_iterated, may_break
 from stator.shapes.floats import TracedFloat
-from stator.shapes.scalar import TracedInt
+from stator.shapes.scalar import TracedBool, TracedInt
 from stator.shapes.texts import TracedText
 from stator.tensors.constant_ints import constants_in
 from stator.tensors.traced import TracedTensor
@@ -36,6 +36,7 @@ NUMBERS_AND_TEXTS = (int, float, complex, str) if np is None else (int, float, c
 VARYING = frozenset({TracedInt, TracedFloat, TracedText})
 CHOICES = frozenset({TracedInt, TracedText})
 COUNTABLE = frozenset({int, float, TracedInt, TracedFloat})
+NUMBERS = frozenset({TracedBool, TracedInt, TracedFloat})
 
 
 def constants(host: Any) -> Set[Any]:
@@ -177,6 +178,11 @@ def is_made_of_tensors(made: Any) -> bool:
     return type(made) is TracedTensor
 
 
+def is_made_of_numbers(made: Any) -> bool:
+    """A list of numbers that data tells, or of such lists."""
+    return type(made) is list and all(type(item) in NUMBERS or is_made_of_numbers(item) for item in made)
+
+
 def is_unpacked(f: Frame) -> bool:
     """Whether the program says how many there are (`a, b = x.split(n)`)."""
     rows = units(f.code)
@@ -201,6 +207,13 @@ def check(host: Any) -> None:
     """The capture is over: what has as many parts as a number says, and was not taken apart by a loop."""
     for _, places in host.told_apart.values():
         leave(host, places)
+
+
+def check_carried(host: Any, values: Iterable[Any]) -> None:
+    """The same for lists of numbers that are carried over a break: behind it, another length is another entry."""
+    for value in values:
+        if id(value) in host.counted and is_made_of_numbers(value):
+            leave(host, host.counted[id(value)])
 
 
 def symbolic(given: list[Any]) -> Iterator[Any]:

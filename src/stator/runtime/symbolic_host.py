@@ -201,6 +201,7 @@ KEEPING_TYPES = frozenset(
 APPLYING = frozenset({map, filter, itertools.starmap, itertools.filterfalse, itertools.takewhile, itertools.dropwhile})
 GETTERS = frozenset({operator.itemgetter, operator.attrgetter, operator.methodcaller})
 POLITE = frozenset({int, float, bool, str, list, tuple, set, len, abs, repr, hash, sum, max, min, iter, next, sorted})
+LOOKING_UP = frozenset({"get", "pop", "setdefault"})  # of a dict, which gives what it is given: `namedtuple._replace`
 KEEPING_OWNERS = frozenset(
     {list, tuple, dict, set, TracedTensor, torch.Size, torch.Generator}
     | {collections.OrderedDict, collections.defaultdict, collections.deque}
@@ -258,6 +259,8 @@ def gives_to_c(host: Any, function: Any, args: list[Any]) -> bool:
 
 def is_polite(function: Any) -> bool:
     """Whether a function made in C works through the methods of what it is given."""
+    if type(function) is types.BuiltinFunctionType and type(function.__self__) is dict:
+        return function.__name__ in LOOKING_UP
     return type(function) in (type, types.BuiltinFunctionType) and function in POLITE
 
 

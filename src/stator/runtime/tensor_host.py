@@ -38,6 +38,7 @@ from stator.runtime import (
     entering,
     excluded,
     first_rounds,
+    first_tests,
     formatting,
     heard_warnings,
     hook_handles,
@@ -72,7 +73,7 @@ from stator.shapes.floats import MATH, SYMBOLIC, TracedFloat, depends_on_data
 from stator.shapes.policy import Policy
 from stator.shapes.scalar import TracedBool, TracedInt
 from stator.shapes.texts import TracedText
-from stator.tensors import constants, values
+from stator.tensors import values
 from stator.tensors.array_calls import DTYPES as ARRAY_DTYPES
 from stator.tensors.arrays import TracedArray, is_array, rows, tensor_of
 from stator.tensors.lowering import ForeignArgument
@@ -420,7 +421,7 @@ class TensorHost(NumberHost):
             if wanted is not None:
                 return wanted
             if type(value) is TracedTensor:
-                known = constants.truth(self.recorder, value)
+                known = first_tests.known(self, f, value)
                 if known is not None:
                     return known
                 self.record(f, torch.Tensor.__bool__, (value,), None)

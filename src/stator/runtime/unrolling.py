@@ -50,6 +50,7 @@ class Loops:
         self.units: WeakKeyDictionary[CodeType, set[int]] = WeakKeyDictionary()
         self.unrolled: WeakKeyDictionary[CodeType, bool] = WeakKeyDictionary()  # where a break was no help
         self.worked: WeakSet[CodeType] = WeakSet()  # frames with a loop whose rounds work on tensors
+        self.tests: set[tuple[CodeType, int]] = set()  # the first ones of loops that data ends, see first_tests.py
         self.numbers: set[tuple[CodeType, int]] = set()  # calls that are compiled for one number only, see pinning.py
         self.large: set[tuple[int, int]] = set()  # loops that are unrolled stretch by stretch: address of code, unit
 

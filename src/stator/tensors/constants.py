@@ -56,6 +56,12 @@ def truth(recorder: Recorder, traced: TracedTensor) -> bool | None:
         return bool(last) if last.numel() == 1 else None
 
 
+def are_all_made(recorder: Recorder) -> bool:
+    """Whether such tensors, and others that are filled with constants, are all that the program has made so far."""
+    made = (node for node in recorder.graph.nodes if node.op.startswith("call"))
+    return all(node in recorder.constants or _filling(node) is not None for node in made)
+
+
 def _collect(recorder: Recorder, node: fx.Node, found: set[fx.Node]) -> bool:
     """Finds the nodes that lead to one; whether all are known."""
     if node in found:
