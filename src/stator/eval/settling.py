@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import cache
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 from stator import _frames
-from stator.code.decode import CodeInfo, Handler, Op, units
+from stator.code.decode import Handler
 from stator.code.operators import BINARY, COMPARE
 from stator.eval.careful import MOVING, places_of
 from stator.eval.opcodes import OPCODES
@@ -28,19 +29,16 @@ IDENTITY = frozenset({
 })  # fmt: skip
 
 
-def settling_ops(info: CodeInfo) -> list[Op]:
-    """The instructions of a code object as they are executed while hollow values are about."""
-    return [
-        (settling(name, number, handler), arg, following)
-        for (name, number, _), (handler, arg, following) in zip(units(info.code), info.ops, strict=True)
-    ]
+def settling(name: str, number: int) -> Handler:
+    """The handler of an instruction while hollow values are about."""
+    if name in MOVING or name in IDENTITY:
+        return settled(name, ())
+    return settled(name, (1,) if name == "RETURN_VALUE" else places_of(name, number))
 
 
-def settling(name: str, number: int, handler: Handler) -> Handler:
-    if handler is not OPCODES[name]:
-        return filling_locals(handler)
-    moves = name in MOVING or name in IDENTITY
-    usual = handler if moves else filling(handler, (1,) if name == "RETURN_VALUE" else places_of(name, number))
+@cache
+def settled(name: str, places: tuple[int, ...]) -> Handler:
+    usual = filling(OPCODES[name], places)
     return serving(SERVE[name], usual) if name in SERVE else usual
 
 
