@@ -38,8 +38,7 @@ def settling(name: str, number: int) -> Handler:
 
 @cache
 def settled(name: str, places: tuple[int, ...]) -> Handler:
-    usual = filling(OPCODES[name], places)
-    return serving(SERVE[name], usual) if name in SERVE else usual
+    return serving(SERVE[name], OPCODES[name], places) if name in SERVE else filling(OPCODES[name], places)
 
 
 def filling_locals(handler: Handler) -> Handler:
@@ -68,13 +67,20 @@ def filling(handler: Handler, places: tuple[int, ...]) -> Handler:
     return fill_operands if places else handler
 
 
-def serving(serve: Serve, usual: Handler) -> Handler:
+def serving(serve: Serve, handler: Handler, places: tuple[int, ...]) -> Handler:
+    """The same, unless hollow values will do."""
+
     def try_hollow(f: Frame, arg: Any) -> int | None:
-        if f.world.hollow or f.world.gone_over:
+        world = f.world
+        if world.hollow or world.gone_over:
             answer: int | None = serve(f, arg)
             if answer is not DECLINED:
                 return answer
-        return usual(f, arg)
+            hollow, stack = world.hollow, f.stack
+            for depth in places:
+                if id(stack[-depth]) in hollow:
+                    world.settled(stack[-depth])
+        return handler(f, arg)
 
     return try_hollow
 
@@ -219,6 +225,12 @@ def take_number(f: Frame, place: int) -> None:
     number = DECLINED if hollow is None else hollow.number()
     if number is not DECLINED:
         f.stack[place] = number
+
+
+def take_numbers(f: Frame, function: Any, count: int) -> None:
+    if f.world.takes_numbers(function):
+        for place in range(-count, 0):
+            take_number(f, place)
 
 
 # ---- truth --------------------------------------------------------------------------------------------------------
@@ -394,9 +406,11 @@ def call(f: Frame, count: int) -> Any:
             f.kwnames = ()
             stack[base:] = [result]
             return None
-    if any(id(arg) in f.world.hollow for arg in args) and f.world.takes_numbers(function):
-        for place in range(at + 1 - len(stack), 0):
-            take_number(f, place)
+    hollow = f.world.hollow
+    for arg in args:
+        if id(arg) in hollow:
+            take_numbers(f, function, len(args))
+            break
     if passes(f.world, function):
         return OPCODES["CALL"](f, count)
     if type(function) is BuiltinFunctionType:

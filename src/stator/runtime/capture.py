@@ -47,6 +47,7 @@ from stator.native import (  # noqa: F401 - rows
     standins_reduce,
     standins_regex,
     standins_registry,
+    standins_signatures,
     standins_state,
     warn,
     weak,
