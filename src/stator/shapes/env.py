@@ -12,6 +12,7 @@ from torch._guards import SLoc, Source
 from stator.shapes import cached_guards
 from stator.shapes.answers import remembering
 from stator.shapes.unbacked import Question, answer, is_condition, usually
+from stator.shapes.unloaded import drop_idle_trace, unvalidated
 
 USUAL = 8192  # what compilers may take a size for that only data tells
 TRIED = "sizevars.expect_true"  # how Inductor asks for what it needs to generate code in a certain way
@@ -103,7 +104,9 @@ def env_class() -> Any:
             *(side.xreplace({e: max(e.args, key=lambda n: n != 1) for e in extents}) for side in expr.args)
         )
 
-    Own = type("Own", (ShapeEnv,), remembering(ShapeEnv))  # an environment with answers of its own
+    drop_idle_trace()
+    # An environment with answers of its own.
+    Own = type("Own", (ShapeEnv,), {**remembering(ShapeEnv), **unvalidated(ShapeEnv)})
 
     class Env(Own):  # type: ignore[misc, valid-type]
         """A ShapeEnv whose guards carry the place in the captured program, which it need not search the stack for.

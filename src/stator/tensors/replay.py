@@ -26,7 +26,7 @@ class Replay:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self.mode = recorder.symbolic_mode or own_mode()
+        self.mode = recorder.symbolic_mode()
         self.values: dict[fx.Node, Any] = {}
         self.state = recorder.state.start
         self.last: fx.Node | None = None
