@@ -63,10 +63,10 @@ def test_symbols_alone_do_not_load_dynamo() -> None:
 
 @pytest.mark.parametrize("wanted", [True, False])
 def test_who_wants_the_validator_gets_it(wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_config, "translation_validation", wanted)
     monkeypatch.delitem(sys.modules, VALIDATOR, raising=False)
     try:
-        given = load(VALIDATOR, {}, {}, ("translation_validation_enabled",))
+        with _config.patch(translation_validation=wanted):
+            given = load(VALIDATOR, {}, {}, ("translation_validation_enabled",))
     except AssertionError as error:  # torch wants another package for it
         assert "translation validation" in str(error)
         given = None
