@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import breaks, call_overhead, capture_time, recompiles, symbols, unbacked
+from benchmarks import breaks, call_overhead, capture_time, recompiles, start, symbols, unbacked
 
 RESULTS = Path(__file__).parent / "results.md"
 Table = list[tuple[str, ...]]
@@ -33,6 +33,12 @@ BENCHMARKS: dict[str, tuple[str, str, Callable[[int], Table]]] = {
         "Programs over N tensors with `dynamic=True`, each with a size of its own: *joined*: all sizes in one "
         "expression; *branching*: a branch on each; *paired*: sizes that must agree.",
         symbols.table,
+    ),
+    "start": (
+        "Start (s)",
+        "A fresh process: from behind `import torch` to the first result of a small function, and the modules that are "
+        "loaded on the way.",
+        start.table,
     ),
     "overhead": (
         "Call overhead (µs)",

@@ -171,6 +171,19 @@ static PyObject *top_frame(PyObject *module, PyObject *ignored) {
     return Py_NewRef(top ? top : Py_None);
 }
 
+/* top_place() -> (code, unit) that the innermost interpreted frame has come to, or None. */
+static PyObject *top_place(PyObject *module, PyObject *ignored) {
+    Frame *top = stator_thread.top;
+    if (!top) {
+        Py_RETURN_NONE;
+    }
+    if (!top->frame) {
+        PyErr_SetString(PyExc_RuntimeError, "the frame has ended");
+        return NULL;
+    }
+    return Py_BuildValue("(Oi)", (PyObject *)top->frame->f_code, top->lasti);
+}
+
 /* abandon(exception): stator gives up from inside native code; the exception surfaces at the next return from a span. */
 static PyObject *abandon(PyObject *module, PyObject *error) {
     if (!stator_thread.abandoned) {
@@ -264,6 +277,7 @@ PyMethodDef stator_span_methods[] = {
     {"capture", (PyCFunction)(void (*)(void))capture, METH_FASTCALL,
      "capture(interpret, frame_type, inside_types, generators, instances, function, args, kwargs)"},
     {"capturing", capturing, METH_NOARGS, "whether this thread is inside a capture"},
+    {"top_place", top_place, METH_NOARGS, "top_place() -> (code, unit) of the innermost interpreted frame, or None"},
     {"top_frame", top_frame, METH_NOARGS, "the innermost interpreted frame"},
     {"abandon", abandon, METH_O, "abandon(exception): unwind native code and raise this in stator"},
     {NULL},

@@ -62,7 +62,9 @@ class Method(nn.Module):
 def test_positional_values(program, backend):
     make = program if isinstance(program, type) else lambda: program
     calls = [tensors(count) for count in COUNTS]
-    assert most_per_place(make, calls, backend=backend) <= (3 if program in (Method, in_cells) else 2)  # what looks at all of them
+    assert most_per_place(make, calls, backend=backend) <= (
+        3 if program in (Method, in_cells) else 2
+    )  # what looks at all of them
 
 
 def test_keywords():

@@ -192,7 +192,7 @@ def try_rule(case, rng):
             if plan is None:
                 return False
             with contextlib.suppress(TensorSignal):  # FakeTensor cannot do everything
-                table.agree(func, plan, propagate(func, *traced, drawn.found, recorder.symbolic_mode), symbols)
+                table.agree(func, plan, propagate(func, *traced, drawn.found, recorder.symbolic_mode()), symbols)
             for _ in range(4):
                 elsewhere(drawn, plan, func, values, kwargs, traced)
     return True

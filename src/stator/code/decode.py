@@ -29,18 +29,20 @@ class CodeInfo:
     """Everything about one code object that does not change between its frames."""
 
     __slots__ = (
+        "_names",
+        "_ops",
+        "_protected",
         "argcount",
-        "careful",
+        "count",
         "fast",
         "first_free",
+        "forms",
+        "handlers",
         "joins",
-        "names",
         "needed",
-        "ops",
         "prefix",
-        "protected",
+        "raw",
         "reference",
-        "settling",
         "silent",
         "slots",
     )
@@ -58,24 +60,51 @@ class CodeInfo:
             + bool(code.co_flags & 0x04)  # *args
             + bool(code.co_flags & 0x08)  # **kwargs
         )
-        self.protected = tuple(exception_table(code))
-        self.careful: list[Op] | None = None  # see eval/careful.py
-        self.settling: list[Op] | None = None  # see eval/settling.py
+        self.handlers = handlers
+        self.raw = code.co_code
+        self.count = len(self.raw) // 2
+        self.forms: list[list[Op] | None] = [None, None, None]  # decoded so far, see eval/forms.py
         self.joins: dict[tuple[int, bool], int | None] = {}  # see code/joining.py
         self.needed: list[int] | None = None  # see code/needed.py
         self.prefix = 0  # units in front of the user's own, in a resumed function
-        decoded = units(code)
-        self.names = [name for name, _, _ in decoded]
-        self.ops = [
-            (handlers[name], tables.ARGUMENTS.get(name, tables.plain)(self, arg, following), following)
-            for name, arg, following in decoded
-        ]
+        self._names: list[str] | None = None
+        self._ops: list[Op] | None = None
+        self._protected: tuple[Protected, ...] | None = None
 
     @property
     def code(self) -> CodeType:
         code = self.reference()
         assert code is not None, "whoever asks runs it"
         return code
+
+    def op(self, name: str, arg: int, following: int) -> Op:
+        """What a row of `units` is executed as."""
+        resolve = tables.ARGUMENTS.get(name)
+        return self.handlers[name], arg if resolve is None else resolve(self, arg, following), following
+
+    @property
+    def ops(self) -> list[Op]:
+        """All instructions, for those who read the code; a frame decodes what it comes to."""
+        if self._ops is None:
+            self._ops = [self.op(*row) for row in units(self.code)]
+        return self._ops
+
+    @property
+    def names(self) -> list[str]:
+        if self._names is None:
+            self._names = [name for name, _, _ in units(self.code)]
+        return self._names
+
+    @property
+    def protected(self) -> tuple[Protected, ...]:
+        """The exception table."""
+        if self._protected is None:
+            self._protected = tuple(exception_table(self.code))
+        return self._protected
+
+    def unprotect(self) -> None:
+        """Its instructions are no longer what runs."""
+        self._protected = ()
 
     def cell_slots(self) -> Iterator[int]:
         """The slots of variables that are shared with other functions."""
@@ -88,6 +117,18 @@ class CodeInfo:
             if row.start <= unit < row.end:
                 return row
         return None
+
+
+def unit_at(raw: bytes, unit: int) -> tuple[str, int, int]:
+    """The row of `units` for one code unit."""
+    opcode, arg = raw[2 * unit], raw[2 * unit + 1]
+    if unit and raw[2 * unit - 2] == dis.EXTENDED_ARG:
+        return unit_at(raw, unit - 1)
+    while opcode == dis.EXTENDED_ARG:
+        unit += 1
+        opcode, arg = raw[2 * unit], arg << 8 | raw[2 * unit + 1]
+    name = dis.opname[opcode]
+    return name, arg, unit + 1 + tables.CACHES.get(name, 0)
 
 
 def units(code: CodeType) -> list[tuple[str, int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stator.code.decode import CodeInfo, Handler, Op, units
+from stator.code.decode import Handler
 from stator.code.windows311 import WINDOWS
 from stator.frame import UNBOUND, Frame
 from stator.world.lazy import Lazy
@@ -38,14 +38,6 @@ PLACES: dict[str, Positions] = {
     "END_ASYNC_FOR": lambda arg: (1, 2),
     "ASYNC_GEN_WRAP": lambda arg: (1,),
 }
-
-
-def careful_ops(info: CodeInfo, ops: list[Op]) -> list[Op]:
-    """Instructions of a code object in their careful form."""
-    return [
-        (careful(name, number, handler), arg, following)
-        for (name, number, _), (handler, arg, following) in zip(units(info.code), ops, strict=True)
-    ]
 
 
 def careful(name: str, number: int, handler: Handler) -> Handler:

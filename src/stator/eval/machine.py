@@ -12,10 +12,9 @@ from stator._frames import FAILED, type_lookup
 from stator.code.decode import CodeInfo, Op, units
 from stator.errors import StatorError
 from stator.eval import ops_build, ops_call, ops_except, ops_generator, ops_names, ops_operate  # noqa: F401
-from stator.eval.careful import careful_ops
 from stator.eval.forced import FORCED, forced_ops
+from stator.eval.forms import CAREFUL, PENDING, PLAIN, SETTLING, op_at, ops_in, replace
 from stator.eval.opcodes import OPCODES
-from stator.eval.settling import settling_ops
 from stator.frame import RERAISED, RETURN, UNBOUND, Frame, Raised
 
 ITEMS = frozenset({"BINARY_SUBSCR", "STORE_SUBSCR"})
@@ -43,8 +42,7 @@ def replace_body(code: CodeType, body: Callable[[Frame], Any]) -> None:
         frame.result = body(frame)
         return RETURN
 
-    info = code_info(code)
-    info.ops = [(handler, None, 0)] * len(info.ops)
+    replace(code_info(code), handler)
 
 
 class Place(NamedTuple):
@@ -108,27 +106,36 @@ class Machine:
         return known[1]
 
     def form(self, info: CodeInfo) -> list[Op]:
-        ops = self.plain_form(info)
+        form = self.form_number()
+        ops = ops_in(info, form).copy()
         if left := self.world.breaking_units(info):
             for unit, (name, _, _) in enumerate(units(info.code)):
                 if unit in left or name in ITEMS:
-                    handler, arg, following = ops[unit]
+                    handler, arg, following = op_at(info, form, unit)
                     ops[unit] = partial(leave_to_python if unit in left else leave_item, handler), arg, following
         for unit in self.world.spelled_units(info):
-            handler, arg, following = ops[unit]
+            handler, arg, following = op_at(info, form, unit) if ops[unit] is PENDING else ops[unit]
             ops[unit] = partial(self.world.spell, handler), arg, following
         return ops
 
-    def plain_form(self, info: CodeInfo) -> list[Op]:
+    def form_number(self) -> int:
         if not self.careful:
-            return info.ops.copy()
-        if info.settling is None:
-            info.settling = settling_ops(info)
-        if not self.world.lazy:
-            return info.settling.copy()
-        if info.careful is None:
-            info.careful = careful_ops(info, info.settling)
-        return info.careful.copy()
+            return PLAIN
+        return CAREFUL if self.world.lazy else SETTLING
+
+    def decoded(self, info: CodeInfo, unit: int) -> Op:
+        """The instruction as this capture executes it, from now on without asking."""
+        form = CAREFUL if self.world.lazy else SETTLING
+        op = self.codes[id(info)][1][unit] = op_at(info, form if self.careful else PLAIN, unit)
+        return op
+
+    def all_decoded(self, info: CodeInfo) -> list[Op]:
+        """The instructions of a code object, none of them pending."""
+        ops = self.ops_of(info)
+        for unit, op in enumerate(ops):
+            if op is PENDING:
+                self.decoded(info, unit)
+        return ops
 
     def be_careful(self) -> None:
         """Hollow values are about: from the next instruction on, all frames look at what they consume."""
@@ -208,12 +215,11 @@ class Machine:
 
     def instructions(self, frame: Frame) -> Any:
         """The instructions of a frame, as this machine executes them there."""
-        ops = self.ops_of(frame.info)
         if self.stop is not None and frame.direct and self.stop.path == frame.path:
-            return stopping_ops(ops, self.stop.steps)
+            return stopping_ops(self.all_decoded(frame.info), self.stop.steps)
         if self.watched and frame.direct:
-            return watching_ops(ops, self.watched)
-        return forced_ops(ops, frame) if FORCED and frame.direct else ops
+            return watching_ops(self.all_decoded(frame.info), self.watched)
+        return forced_ops(self.all_decoded(frame.info), frame) if FORCED and frame.direct else self.ops_of(frame.info)
 
 
 def stand_in(row: Any, frame: Frame) -> Any:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import cache
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 from stator import _frames
-from stator.code.decode import CodeInfo, Handler, Op, units
+from stator.code.decode import Handler
 from stator.code.operators import BINARY, COMPARE
 from stator.eval.careful import MOVING, places_of
 from stator.eval.consumption import taker
@@ -29,20 +30,16 @@ IDENTITY = frozenset({
 })  # fmt: skip
 
 
-def settling_ops(info: CodeInfo) -> list[Op]:
-    """The instructions of a code object as they are executed while hollow values are about."""
-    return [
-        (settling(name, number, handler), arg, following)
-        for (name, number, _), (handler, arg, following) in zip(units(info.code), info.ops, strict=True)
-    ]
+def settling(name: str, number: int) -> Handler:
+    """The handler of an instruction while hollow values are about."""
+    if name in MOVING or name in IDENTITY:
+        return settled(name, ())
+    return settled(name, (1,) if name == "RETURN_VALUE" else places_of(name, number))
 
 
-def settling(name: str, number: int, handler: Handler) -> Handler:
-    if handler is not OPCODES[name]:
-        return filling_locals(handler)
-    moves = name in MOVING or name in IDENTITY
-    usual = handler if moves else filling(handler, (1,) if name == "RETURN_VALUE" else places_of(name, number))
-    return serving(SERVE[name], usual) if name in SERVE else usual
+@cache
+def settled(name: str, places: tuple[int, ...]) -> Handler:
+    return serving(SERVE[name], OPCODES[name], places) if name in SERVE else filling(OPCODES[name], places)
 
 
 def filling_locals(handler: Handler) -> Handler:
@@ -71,13 +68,20 @@ def filling(handler: Handler, places: tuple[int, ...]) -> Handler:
     return fill_operands if places else handler
 
 
-def serving(serve: Serve, usual: Handler) -> Handler:
+def serving(serve: Serve, handler: Handler, places: tuple[int, ...]) -> Handler:
+    """The same, unless hollow values will do."""
+
     def try_hollow(f: Frame, arg: Any) -> int | None:
-        if f.world.hollow or f.world.gone_over:
+        world = f.world
+        if world.hollow or world.gone_over:
             answer: int | None = serve(f, arg)
             if answer is not DECLINED:
                 return answer
-        return usual(f, arg)
+            hollow, stack = world.hollow, f.stack
+            for depth in places:
+                if id(stack[-depth]) in hollow:
+                    world.settled(stack[-depth])
+        return handler(f, arg)
 
     return try_hollow
 
@@ -248,6 +252,13 @@ def build(f: Frame, count: int) -> Any:
             for place in range(-count, 0):
                 take_number(f, place, whole=True)
     return DECLINED
+
+
+def take_numbers(f: Frame, function: Any, count: int) -> None:
+    whole = f.world.takes_whole(function)
+    if whole or f.world.takes_numbers(function):
+        for place in range(-count, 0):
+            take_number(f, place, whole)
 
 
 # ---- truth --------------------------------------------------------------------------------------------------------
@@ -423,11 +434,11 @@ def call(f: Frame, count: int) -> Any:
             f.kwnames = ()
             stack[base:] = [result]
             return None
-    if any(id(arg) in f.world.hollow for arg in args):
-        whole = f.world.takes_whole(function)
-        if whole or f.world.takes_numbers(function):
-            for place in range(at + 1 - len(stack), 0):
-                take_number(f, place, whole)
+    hollow = f.world.hollow
+    for arg in args:
+        if id(arg) in hollow:
+            take_numbers(f, function, len(args))
+            break
     if passes(f.world, function):
         return OPCODES["CALL"](f, count)
     if type(function) is BuiltinFunctionType:

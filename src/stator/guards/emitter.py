@@ -107,15 +107,18 @@ class Emitter:
     def load(self, node: Node) -> None:
         """Fills the node's slot; a constant's is filled already."""
         if node.opcode >= 0:
-            source = 0 if node.source is None else self.slot(node.source)
-            arg = node.arg if node.aside is None else self.slot(node.aside)
-            self.put(node.opcode, source, self.slot(node), arg, node.key, node.row)
+            source, aside, slot = node.source, node.aside, node.slot
+            number = 0 if source is None else source.slot if source.slot >= 0 else self.slot(source)
+            arg = node.arg if aside is None else aside.slot if aside.slot >= 0 else self.slot(aside)
+            self.code += (node.opcode, number, slot if slot >= 0 else self.slot(node), arg, node.row)
+            self.keys.append(node.key)
 
     def checks(self, node: Node, guards: Sequence[Guard]) -> None:
         """Checks on the value itself."""
         slot = self.slot(node)
         for check, key, row in guards:
-            self.put(check.opcode, slot, 0, 0, key, row)
+            self.code += (check.opcode, slot, 0, 0, row)
+            self.keys.append(key)
 
     def fresh(self, node: Node) -> None:
         """A value that is loaded on every run."""
@@ -126,21 +129,26 @@ class Emitter:
 
     def live(self, node: Node) -> None:
         """What must be looked at on every run although the object is the same."""
-        holders = node.holders or {}
+        holders = node.holders
+        if holders is None and not node.steps and node.hooks is None:
+            if node.passing:
+                self.checks(node, node.passing)
+            return
         later: list[tuple[Callable[[Any], None], Any]] = []
-        if "FIELDS" in holders:
-            self.instance(node, holders["FIELDS"])
-            later.extend((self.live, item) for item in holders["FIELDS"].items if item.is_alive())
+        fields = None if holders is None else holders.get("FIELDS")
+        if fields is not None:
+            self.instance(node, fields)
+            later += [(self.live, item) for item in fields.items if item.is_alive()]
         elif node.passing:
             self.checks(node, node.passing)
         if node.hooks is not None:
             self.no_hooks(*node.hooks)
-        for through, holder in holders.items():
-            if through != "FIELDS":
+        for through, holder in (holders or {}).items():
+            if holder is not fields:
                 later.append((self.ordered if through == "ORDER" else self.held, holder))
-        later.extend((self.live if step.pinned else self.fresh, step) for step in node.steps)
+        later += [(self.live if step.pinned else self.fresh, step) for step in node.steps]
         later.reverse()
-        self.work.extend(later)
+        self.work += later
 
     def instance(self, node: Node, holder: Holder) -> None:
         """Class and instance dict in one instruction, then the other checks on the instance itself."""

@@ -184,7 +184,7 @@ class Tree:
         if check is TYPE_IS:
             node.kind = key
             lasts = keeps_type(key)
-        elif check.pinned:
+        elif check.pinned and not lasts:
             self.unsettled.append(node)
         if lasts:
             node.lasting = [*node.lasting, guard]

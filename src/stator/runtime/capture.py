@@ -48,6 +48,7 @@ from stator.native import (  # noqa: F401 - rows
     standins_reduce,
     standins_regex,
     standins_registry,
+    standins_signatures,
     standins_state,
     warn,
     weak,
@@ -214,6 +215,16 @@ class Capture:
             raise InternalError(f"{type(error).__name__}: {error}") from error
 
     def make_entry(self, going_on: GoingOn | None) -> Entry:
+        """The same; objects are collected only while a backend works, as most of them die with the capture."""
+        self.maker.collecting = gc.isenabled()
+        try:
+            gc.disable()
+            return self.found_entry(going_on)
+        finally:
+            if self.maker.collecting:
+                gc.enable()
+
+    def found_entry(self, going_on: GoingOn | None) -> Entry:
         started = time.perf_counter()
         recorder = self.host.recorder
         result: Any = None

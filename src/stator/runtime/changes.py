@@ -164,7 +164,8 @@ class Changes:
 
     def namespaces(self, hashed: bool) -> None:
         """Namespaces of instances whose class has a `__hash__` of its own, or all others."""
-        for namespace in {id(n): n for n in self.host.namespaces.values()}.values():
+        changed = (n for n in self.host.namespaces.values() if n.full or n.touched)
+        for namespace in {id(n): n for n in changed}.values():
             if hashes(type(namespace.owner)) is hashed:
                 for name, value in namespace.changes():
                     self.assembly.write_name(self.emitter, namespace, name, ABSENT if value is UNBOUND else value)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
+from stator.eval.forms import replace
 from stator.frame import RETURN, Frame
 from stator.native.callers import call_python
 from stator.world.lazy import forced
@@ -85,8 +86,7 @@ def answer_frame(f: Frame, answer: Callable[[Frame, list[Any], dict[str, Any]], 
         return RETURN
 
     f.info = copy.copy(f.info)
-    f.info.ops = f.info.careful = [(handler, None, 0)] * len(f.info.ops)
-    f.info.protected = ()
+    replace(f.info, handler, forces=True)
 
 
 def arguments(f: Frame) -> tuple[list[Any], dict[str, Any]]:

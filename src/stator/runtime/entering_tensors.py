@@ -13,7 +13,7 @@ from stator.runtime.number_host import NumberHost, name_of
 from stator.tensors.inputs import check_input
 from stator.tensors.signals import UnsupportedTensor
 from stator.tensors.subclasses import PLAIN
-from stator.world.door import FAMILIES
+from stator.world.door import add_family
 from stator.world.world import World
 
 
@@ -43,4 +43,4 @@ def enter_tensor(world: World, tensor: torch.Tensor, path: Path) -> Any:
     return traced
 
 
-FAMILIES.insert(0, (torch.Tensor, enter_tensor))
+add_family(torch.Tensor, enter_tensor)

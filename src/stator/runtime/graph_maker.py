@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Collection
 from types import CodeType
 from typing import Any
@@ -72,6 +73,7 @@ class GraphMaker:
         self.repeated = False  # there was an entry for this place before
         self.joining: Collection[torch.Tensor] = ()  # inputs that have a gradient from the next round on
         self.operations = 0
+        self.collecting = False  # objects are to be collected while the backend works
         self.looks_first = False  # the graph fails before it writes
         self.takes_back = False  # the graph leaves inputs as they were where what was assumed does not hold
 
@@ -214,15 +216,21 @@ class GraphMaker:
         options, symbols = self.options, self.host.symbols
         places = fill(symbols, examples) if symbols is not None and self.backend not in IN_ORDER else []
         recorded = eager_callable(module) if places else None  # before the backend, which may change the graph
-        function = compile_graph(
-            module,
-            examples,
-            self.backend,
-            mode=options.mode,
-            options=options.options,
-            dynamic=options.dynamic,
-            fake_mode=mode,
-        )
+        try:
+            if self.collecting and self.backend != "eager":
+                gc.enable()
+            function = compile_graph(
+                module,
+                examples,
+                self.backend,
+                mode=options.mode,
+                options=options.options,
+                dynamic=options.dynamic,
+                fake_mode=mode,
+            )
+        finally:
+            if self.collecting:
+                gc.disable()
         return function if recorded is None else unless_empty(function, recorded, places)
 
     def is_worth_it(self, module: Any, originals: list[Any], stops: bool) -> bool:

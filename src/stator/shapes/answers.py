@@ -14,12 +14,12 @@ VERSIONED = types.FunctionType  # a method around a table that is emptied when s
 
 
 class Remembering:
-    """In place of a method of torch's that remembers its answers."""
+    """In place of a method of torch's that remembers its answers; `plain`: what gives them."""
 
-    def __init__(self, method: Any) -> None:
-        self.plain = method.__wrapped__
+    def __init__(self, method: Any, plain: Any = None) -> None:
+        self.plain = plain or method.__wrapped__
         self.versioned = type(method) is VERSIONED
-        self.name = self.plain.__name__
+        self.name = method.__wrapped__.__name__
 
     def __get__(self, env: Any, cls: Any = None) -> Any:
         if env is None:

@@ -10,19 +10,21 @@ from typing import Any
 from torch._guards import SLoc, Source
 
 from stator.shapes import cached_guards
-from stator.shapes.answers import remembering
+from stator.shapes.answers import Remembering, remembering
 from stator.shapes.unbacked import Question, answer, is_condition, usually
+from stator.shapes.unloaded import drop_idle_trace, unvalidated
 
 USUAL = 8192  # what compilers may take a size for that only data tells
 TRIED = "sizevars.expect_true"  # how Inductor asks for what it needs to generate code in a certain way
 
-# Signs of inequalities with the sides exchanged, and what they say of the left side: its least and its largest value.
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+# Signs of relations with the sides exchanged, and what they say of the left side: its least and its largest value.
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
 _BOUNDS: dict[str, Callable[[Any], tuple[Any, Any]]] = {
     "<": lambda number: (None, number - 1),
     "<=": lambda number: (None, number),
     ">": lambda number: (number + 1, None),
     ">=": lambda number: (number, None),
+    "==": lambda number: (number, number),
 }
 
 
@@ -86,7 +88,7 @@ def env_class() -> Any:
         return limit is not None and expr.args[1] == limit
 
     def _bounded(expr: Any) -> tuple[Any, Any, Any] | None:
-        """The symbol of an inequality with a number, its least and its largest value by that."""
+        """The symbol of a relation with a number, its least and its largest value by that."""
         if not expr.is_Relational or expr.rel_op not in _MIRRORED:
             return None
         left, sign, right = expr.lhs, expr.rel_op, expr.rhs
@@ -105,7 +107,10 @@ def env_class() -> Any:
             *(side.xreplace({e: max(e.args, key=lambda n: n != 1) for e in extents}) for side in expr.args)
         )
 
-    Own = type("Own", (ShapeEnv,), remembering(ShapeEnv))  # an environment with answers of its own
+    STATIC: Any = ShapeEnv._maybe_evaluate_static
+    drop_idle_trace()
+    # An environment with answers of its own.
+    Own = type("Own", (ShapeEnv,), {**remembering(ShapeEnv), **unvalidated(ShapeEnv)})
 
     class Env(Own):  # type: ignore[misc, valid-type]
         """A ShapeEnv whose guards carry the place in the captured program, which it need not search the stack for.
@@ -223,6 +228,27 @@ def env_class() -> Any:
 
         def evaluate_guards_expression(self, code: str, args: Any) -> bool:
             return cached_guards.hold(self, code, super().evaluate_guards_expression)
+
+        def _by_bounds(self, expr: Any, **options: Any) -> Any:
+            """A symbol that nothing but its bounds is known of, compared with a number: sympy need not think."""
+            found = None if any(options.values()) else _bounded(expr)
+            if found is None or not self._is_free(found[0]):
+                return STATIC.__wrapped__(self, expr, **options)
+            symbol, least, most = found
+            known = self.var_to_range[symbol]
+            if (least is None or known.lower >= least) and (most is None or known.upper <= most):
+                return sympy.true
+            if (least is not None and known.upper < least) or (most is not None and known.lower > most):
+                return sympy.false
+            return None
+
+        _maybe_evaluate_static = Remembering(STATIC, _by_bounds)
+
+        def _is_free(self, symbol: Any) -> bool:
+            """Whether a symbol is in no guard, assertion or equality so far."""
+            bounded = symbol in self.var_to_range and symbol in self.backed_var_to_val
+            met = self.symbol_guard_counter[symbol] or self.deferred_runtime_asserts or symbol in self.replacements
+            return bounded and not met
 
         def _refine_ranges(self, expr: Any) -> None:
             """A symbol compared with a number has its bounds at once: sympy thinks long about how to solve that."""

@@ -18,8 +18,7 @@ def examples(recorder: Recorder) -> tuple[Any, list[Any]]:
 
     Those that share memory are told apart: a graph that writes to such is run as it was recorded.
     """
-    mode, known = recorder.symbolic_mode, recorder._inputs
-    assert mode is not None
+    mode, known = recorder.symbolic_mode(), recorder._inputs
     serve_operators()
     examples = []
     written = {place_of(known.names[name])[0] for name in known.mutated()}

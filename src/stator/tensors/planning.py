@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from stator.shapes.symbols import Symbols
 from stator.tensors.cases import plan_by_cases
-from stator.tensors.fakes import WatchingMode
+from stator.tensors.fakes import WatchingMode, own_mode
 from stator.tensors.kernel_warnings import with_warnings
 from stator.tensors.modes import State
 from stator.tensors.plan import Plan
@@ -23,10 +24,10 @@ def plan_of(
     tensors: list[TracedTensor],
     state: State,
     symbols: Symbols | None = None,
-    mode: WatchingMode | None = None,
+    mode: Callable[[], WatchingMode] = own_mode,
 ) -> Plan:
-    """The plan of one call in the current torch state; `symbols` and their fake mode if there are any among the
-    arguments."""
+    """The plan of one call in the current torch state; `symbols` and what gives their fake mode if there are any among
+    the arguments."""
     if symbols is not None:
 
         def asked(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:
@@ -45,7 +46,7 @@ def _plan_of(
     tensors: list[TracedTensor],
     state: State,
     symbols: Symbols | None,
-    mode: WatchingMode | None,
+    mode: Callable[[], WatchingMode],
 ) -> Plan:
     plan = None
     if symbols is None:
@@ -54,7 +55,7 @@ def _plan_of(
         with symbols.known_only():
             plan = answer(func, args, kwargs, tensors, state, symbols)
     if plan is None:
-        return with_warnings(propagate(func, args, kwargs, tensors, mode), func, args, kwargs)
+        return with_warnings(propagate(func, args, kwargs, tensors, mode()), func, args, kwargs)
     if DEBUG:
-        agree(func, plan, propagate(func, args, kwargs, tensors, mode), symbols)
+        agree(func, plan, propagate(func, args, kwargs, tensors, mode()), symbols)
     return with_warnings(plan, func, args, kwargs)

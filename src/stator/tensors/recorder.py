@@ -135,7 +135,7 @@ class Recorder:
         self.looked_at: Callable[..., None] = lambda *part: None  # the program saw a part that rarely matters
         self.read_number: Callable[[TracedTensor], Any] = lambda traced: None  # a symbolic float, where it can be one
         self.before_call: Callable[[], None] = lambda: None
-        self.symbolic_mode: WatchingMode | None = None
+        self._symbolic_mode: WatchingMode | None = None
         self.numbers = NumberNodes(self)
         self.counts, self.writes = counting.Counts(), 0
         self.scalars = Scalars()
@@ -180,8 +180,15 @@ class Recorder:
     def use(self, symbols: Symbols) -> None:
         """From now on there are symbolic numbers."""
         self.symbols = symbols
-        self.symbolic_mode = WatchingMode(symbols.env)
         symbols.node = self.numbers.of
+
+    def symbolic_mode(self) -> WatchingMode:
+        """The fake mode that knows the symbols, made when somebody needs it: that makes torch load Dynamo."""
+        if self.symbols is None:
+            return own_mode()
+        if self._symbolic_mode is None:
+            self._symbolic_mode = WatchingMode(self.symbols.env)
+        return self._symbolic_mode
 
     def follow(self) -> Symbols | None:
         """The symbols, if data may become some."""
@@ -272,9 +279,7 @@ class Recorder:
 
     def fake(self, meta: Meta) -> Any:
         """A fake tensor with this metadata."""
-        mode = self.symbolic_mode if type(meta) is SymbolicMeta else own_mode()
-        assert mode is not None
-        return make_fake(mode, meta)
+        return make_fake(self.symbolic_mode() if type(meta) is SymbolicMeta else own_mode(), meta)
 
     def real(self, traced: TracedTensor) -> torch.Tensor | None:
         """The outside tensor that a traced one stands for."""

@@ -10,7 +10,7 @@ from torch import fx
 from stator.tensors import randomness
 from stator.tensors.arbitrary import laid_out
 from stator.tensors.checks import assert_holds
-from stator.tensors.fakes import make_fake, own_mode, storage_of
+from stator.tensors.fakes import make_fake, storage_of
 from stator.tensors.modes import Scope
 from stator.tensors.plan import New
 from stator.tensors.propagate import quiet
@@ -26,7 +26,7 @@ class Replay:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self.mode = recorder.symbolic_mode or own_mode()
+        self.mode = recorder.symbolic_mode()
         self.values: dict[fx.Node, Any] = {}
         self.state = recorder.state.start
         self.last: fx.Node | None = None

@@ -134,12 +134,12 @@ class Identities:
         """A dict that the program was given must not hold the attributes of an object, if one of them changes."""
         records = self.world.records.values()
         dicts = [record for record in records if type(record.obj) is dict and {str}.issuperset(map(type, record.obj))]
+        changed = [record for record in dicts if id(record.obj) in written]
         for space in list(self.world.namespaces.values()):
             if not space.by_attribute or space.full or not space.real:
                 continue
-            changes = bool(space.touched)
-            for record in dicts:
-                if (changes or id(record.obj) in written) and space.real is not record.obj and space.may_be(record.obj):
+            for record in dicts if space.touched else changed:
+                if space.real is not record.obj and space.may_be(record.obj):
                     self.world.guards.distinct([space.dict_path(), record.path])
 
     def guard_changed(self) -> None:

@@ -35,10 +35,8 @@ STATELESS = (
 )  # fmt: skip
 
 
-def is_special_object(name: str, value: Any) -> bool:
+def is_special_object(value: Any) -> bool:
     """Whether an instance, or a method bound to one, stands for a special method."""
-    if not (name.startswith("__") and name.endswith("__")):
-        return False
     if type(value) in (types.BuiltinFunctionType, types.MethodWrapperType):
         return type(value.__self__) not in (types.ModuleType, type, type(None))
     return not issubclass(type(value), STATELESS) and (callable(value) or _frames.descriptor_kind(type(value)) != 0)
@@ -116,7 +114,11 @@ class Contents:
         own = held_by(cls)
         self.names = names_of(cls)
         self.attributes = {name: Attribute(value) for name, value in own.items()}
-        self.special = [name for name, value in own.items() if is_special_object(name, value)]
+        self.special = [
+            name
+            for name, value in own.items()
+            if name.startswith("__") and name.endswith("__") and is_special_object(value)
+        ]
 
     def are_still(self, cls: type, guarded: Container[Path] = ()) -> bool:
         """Whether the class has the same attributes; numbers and texts that are guarded by themselves may be others."""

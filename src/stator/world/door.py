@@ -367,16 +367,24 @@ FAMILIES: list[tuple[type, Importer]] = [
 ]
 
 
+KINDS = {family for family, _ in FAMILIES}
+MRO: Any = type.__dict__["__mro__"]
+
+
+def add_family(family: type, importer: Importer) -> None:
+    """A row that comes before the others."""
+    FAMILIES.insert(0, (family, importer))
+    KINDS.add(family)
+
+
 def importer_for(cls: type) -> Importer:
     """The row for a type, found by its family, else: Python classes by attributes, C types by identity."""
     row = IMPORTERS.get(id(cls))
     if row is None:
-        for family, importer in FAMILIES:
-            if issubclass(cls, family):
-                row = importer
-                break
-        else:
+        if KINDS.isdisjoint(MRO.__get__(cls)):
             row = refuse_sequence if foreign(cls) else enter_instance if _frames.is_heap_type(cls) else enter_opaque
+        else:
+            row = next(importer for family, importer in FAMILIES if issubclass(cls, family))
         if not _frames.is_heap_type(cls):
             IMPORTERS[id(cls)] = row
     return row

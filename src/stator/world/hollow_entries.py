@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stator.code.decode import units
+from stator.code.decode import unit_at
 from stator.errors import Again
 from stator.frame import Frame
 from stator.world.hollow import DECLINED, END, Hollow
@@ -41,8 +41,8 @@ class HollowEntries(Hollow):
 
 def goes_on_with(f: Frame, name: str) -> bool:
     """Whether the next instruction of a frame is of that kind."""
-    rows = units(f.code)
-    return rows[rows[f.lasti][2]][0] == name
+    raw = f.info.raw
+    return unit_at(raw, unit_at(raw, f.lasti)[2])[0] == name
 
 
 def entries(source: Hollow | None, kind: str) -> Any:

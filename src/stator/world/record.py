@@ -170,6 +170,8 @@ class Namespace:
 
     def changes(self) -> list[tuple[Any, Any]]:
         """(name, new value or UNBOUND): first what stays in its place, then what comes last, in order."""
+        if not self.full and not self.touched:
+            return []
         names = dict(self.touched)
         if self.full:
             names.update(dict.fromkeys(n for n in self.values if self.before.get(n, UNBOUND) is not self.values[n]))

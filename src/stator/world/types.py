@@ -34,17 +34,13 @@ class TypeInfo:
     def __init__(self, world: World, cls: type) -> None:
         self.cls = cls
         self.inside = world.is_inside_type(cls)
-        heap = _frames.is_heap_type(cls)
         mro = MRO.__get__(cls) or ()  # None while a class is being made
-        self.pure_inside = all(world.is_inside_type(c) or not _frames.is_heap_type(c) for c in mro)
-        if heap and not self.inside:
-            world.guard_type(cls)
-        else:
-            for base in mro[1:]:
-                if _frames.is_heap_type(base) and not world.is_inside_type(base):
-                    world.guard_type(base)
-        for base in mro:
-            if _frames.is_heap_type(base) and not world.is_inside_type(base):
+        outside = [base for base in mro if _frames.is_heap_type(base) and id(base) not in world.inside_types]
+        self.pure_inside = not outside
+        for base in outside[:1] if outside and outside[0] is cls else outside:
+            world.guard_type(base)
+        for base in outside:
+            if id(base) not in world.ordinary:
                 enter_special_objects(world, base)
         access = _frames.generic_access(cls)
         self.has_getattr = _frames.type_lookup(cls, "__getattr__") is not UNBOUND
@@ -86,7 +82,10 @@ def describes(value: Any) -> bool:
 
 def enter_special_objects(world: World, base: type) -> None:
     """Callables with state in place of special methods: C reaches them without the door."""
-    for name in contents_of(base).special:
+    special = contents_of(base).special
+    if not special:
+        world.ordinary[id(base)] = base
+    for name in special:
         value = _frames.class_dict(base)[name]
         if world.enter(value, paths.const(base).class_item(name)) is not value and name in LOOKED_UP:
             raise unsupported("outside-type", f"{name} of {show(base)} is a {type(value).__name__}", type=base.__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from stator import _entry, _frames
@@ -89,15 +89,14 @@ class World:
         self.machine: Any = None
         self.identities = Identities(self)
         self.described: dict[int, type] = {}  # classes whose descriptors have come in
+        self.ordinary: dict[int, type] = {}  # classes without objects in place of special methods
         self.classes = ClassContents()
         self.audit = Audit(self) if AUDITING else None
 
     # ---- where we are ---------------------------------------------------------------------------
 
-    def origin(self) -> Any:
-        """The user's instruction that made capture look: (code, unit) of the innermost frame."""
-        frame = _frames.top_frame()
-        return None if frame is None else (frame.code, frame.lasti)
+    # The user's instruction that made capture look: (code, unit) of the innermost frame.
+    origin: Callable[[], Any] = staticmethod(_frames.top_place)
 
     def stack(self) -> list[Location]:
         """The user's frames, outermost first; the innermost frame in any case."""
