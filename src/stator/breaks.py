@@ -221,6 +221,13 @@ _ROWS = (
         "Call it outside of the compiled function.",
     ),
     Break(
+        "compiler-busy",
+        "another thread that compiles for very long",
+        "Threads take turns compiling, and the other one may be waiting for this one: {function} is not compiled for "
+        "now, CPython runs the call.",
+        "Do not wait for other threads in a backend or a signal handler; with fullgraph=True the call waits.",
+    ),
+    Break(
         "long-run",
         "a long stretch of Python without tensors",
         "{function} went through very many rounds of loops or calls without an operation on tensors. Capturing is much "

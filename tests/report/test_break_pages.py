@@ -14,6 +14,7 @@ from stator.eval import forced
 from stator.eval.machine import Machine
 from stator.native import policy
 from stator.report import events, pages
+from stator.runtime import turns
 from stator.tensors import data_dependent, rows
 from tests.harness import check
 
@@ -24,7 +25,7 @@ BLOCK = re.compile(r"^```python (bad|fixed)\n(.*?)^```$", re.M | re.S)
 # Breaks that do not end a call even if a full graph is required: they are events only.
 NOT_RAISED = {"lazy-module"}
 # Limits that do not hold if a full graph is required.
-NOT_IN_FULL_GRAPHS = {"long-run", "large-graph", "varying-loop", "varying-key", "varying-number"}
+NOT_IN_FULL_GRAPHS = {"compiler-busy", "long-run", "large-graph", "varying-loop", "varying-key", "varying-number"}
 
 
 def run_block(break_id, kind):
@@ -43,6 +44,7 @@ def run_block(break_id, kind):
 def whole_machine(monkeypatch):
     """Two pages break the interpreter, or ask for breaks; it is as before after the test."""
     monkeypatch.setattr(Machine, "interpret", Machine.interpret)
+    monkeypatch.setattr(turns, "PATIENCE", 0.1)
     before = list(forced.FORCED)
     yield
     forced.FORCED[:] = before

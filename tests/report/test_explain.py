@@ -8,6 +8,7 @@ from torch import nn
 
 import stator
 from stator.report import events
+from stator.runtime import turns
 
 
 def clean(x, n=1):
@@ -161,7 +162,9 @@ def test_graph_without_a_lasting_module():
     assert stator.explain(clean, backend=backend)(torch.zeros(3)).op_count == 3
 
 
-def test_events_of_other_threads_are_not_mine():
+def test_events_of_other_threads_are_not_mine(monkeypatch):
+    monkeypatch.setattr(turns, "PATIENCE", 0.1)  # the thread waits for this one, and this one for the thread
+
     def backend(graph, inputs):
         thread = threading.Thread(target=lambda: stator.compile(broken, backend="eager")(torch.ones(3)))
         thread.start()
@@ -169,7 +172,8 @@ def test_events_of_other_threads_are_not_mine():
         return graph.forward
 
     told = stator.explain(clean, backend=backend)(torch.zeros(3))
-    assert told.graph_count == 1 and not told.break_reasons
+    assert told.graph_count == 1 and not told.break_reasons and not told.skips
+    assert [event.break_id for event in events.events("skip")] == ["compiler-busy"]
 
 
 class Callable:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from stator import _entry, _frames, filters, forking
+from stator import _entry, _frames, filters
 from stator.code import resume
 from stator.code.hidden import is_hidden
 from stator.control.breaking import breaks_are_errors
@@ -33,6 +33,7 @@ from stator.runtime.learned import UNSETTLED, Learned, Lesson
 from stator.runtime.optimizers import PLAINLY
 from stator.runtime.replaced import refusal
 from stator.runtime.tail import GoingOn
+from stator.runtime.turns import CAPTURING, TURN, turn_comes
 from stator.runtime.unrolling import check_open_loops
 from stator.tensors.signals import OpFailed
 from stator.world.generators import SUSPENDED
@@ -47,9 +48,6 @@ UNBROKEN = {"interpreter-watched": True, "long-run": False}  # CPython runs the 
 REQUESTED = frozenset({"graph-break-requested", "disabled-function"})  # breaks that the program asks for
 LAST_ENTRIES = 2  # that do without the checks that failed most
 MOST_WAYS = 4  # entries that pass a call on to other ones, one after the other
-# One thread captures at a time: torch's tracers and flags, and what a backend changes for a while, are of the process.
-TURN = forking.lock()
-CAPTURING: list[bool] = []  # not empty: somebody captures; only a hint, as interruptions may leave it as it is
 _log = logging.getLogger(__name__)
 _warned: dict[Any, Any] = {}  # what `warnings` notes about the places of ours
 
@@ -135,6 +133,11 @@ class Cache:
             return call.run()
         if (name := self.session.functions.replaced()) is not None:
             return self.leave(call, refusal(name))
+        if not self.session.options.fullgraph:
+            if self.given_up and CAPTURING and not TURN._is_owned():  # it would hardly be worth the wait
+                return call.run()
+            if not turn_comes():
+                return self.leave(call, unsupported("compiler-busy", function=call.name))
         failure: BaseException | None = None
         depth = filters.depth()
         try:

@@ -17,7 +17,7 @@ from stator.guards.check import IS
 from stator.options import Options
 from stator.runtime import replaced
 from stator.runtime.below import Below
-from stator.runtime.cache import MOST_WAYS, TURN, Cache
+from stator.runtime.cache import MOST_WAYS, Cache
 from stator.runtime.calls import BoundCall, Call, ResumedCall, code_of
 from stator.runtime.capture import Capture, Entry
 from stator.runtime.continuation import Continuation, is_resumed
@@ -25,6 +25,7 @@ from stator.runtime.learned import SIZES, Learned
 from stator.runtime.marked import is_opaque
 from stator.runtime.packed import Packed, PackedCall, Shapes, code_and_receiver, takes_any
 from stator.runtime.spelling import Spelling
+from stator.runtime.turns import TURN
 from stator.runtime.unrolling import Loops
 from stator.weak_values import WeakValues
 
