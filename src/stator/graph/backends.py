@@ -27,6 +27,7 @@ from stator.graph import (
     replayed,
     result_strides,
     retained,
+    stride_orders,
     unused,
 )
 from stator.graph.cache_tag import tagged
@@ -93,6 +94,7 @@ def inductor(
     formulas.install()
     lowerings.install()
     result_strides.install()
+    stride_orders.install()
     block: Any = nullcontext()
     if is_on_cpu(graph, inputs):
         patches = {"fallback_random": True, **patches}  # eager's numbers; those of Inductor take longer there, too

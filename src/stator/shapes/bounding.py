@@ -223,7 +223,9 @@ class Bounding:
 
     def rise(self, number: Polynomial) -> set[int]:
         """Takes all that a number is made of to be more than one, as it is in this call; of what that is news."""
-        found = {index for monomial in number.terms for index in monomial if self._may_rise(self.all[index])}
+        parts = {index for monomial in number.terms for index in monomial}
+        told = (self.all[index].subject for index in parts)  # what indicators are about
+        found = {i for i in (*parts, *told) if i is not None and self._may_rise(self.all[i])}
         for index in found:  # nothing follows for others: what a quotient is of may be anything
             self._raise_only(self.all[index], 2)
         return found

@@ -123,6 +123,7 @@ def env_class() -> Any:
         choosing = False  # torch chooses code for an operation: what it asks does not matter to the result
         captured = False  # who asks from now on is a backend
         laying_out = False  # it only matters to the strides of results whether a size is 1
+        ordering = False  # which of two strides is larger is a matter of taste
         exact = False  # how many dimensions there are, or whether they are new, depends on whether a size is 1
         approximate = False  # the layout of results may be that of the example
         settled: dict[Any, bool]  # what guards say of the questions that they answer
@@ -171,6 +172,18 @@ def env_class() -> Any:
                 if usual is fallback_value or (free and usual is not None):
                     return bool(fallback_value)
             return ones.foretells(expr) if hinted and self._maybe_evaluate_static(expr) is None else None
+
+        def evaluate_expr(
+            self, orig_expr: Any, hint: Any = None, fx_node: Any = None, size_oblivious: bool = False,
+            fallback_value: bool | None = None, **options: Any,
+        ) -> Any:  # fmt: skip
+            """Inductor, which does not ask by numbers, has code for all sizes behind the answer that it can do with."""
+            if hint is None and self.captured and not self.exact and (fallback_value is not None or self.ordering):
+                usual = self.symbols.ones.would_be(orig_expr)
+                if usual is not None and self._maybe_evaluate_static(orig_expr) is None:
+                    known = usual if fallback_value is None else fallback_value
+                    return sympy.true if known else sympy.false
+            return super().evaluate_expr(orig_expr, hint, fx_node, size_oblivious, fallback_value, **options)
 
         def _is_general(self, sym_node: Any, answer: bool) -> bool:
             """Whether a backend, which has code for all sizes behind this answer, is given it without a guard.
@@ -222,6 +235,15 @@ def env_class() -> Any:
                 yield
             finally:
                 self.exact, self.captured, self.choosing = before
+
+        @contextmanager
+        def sorting(self) -> Iterator[None]:
+            """Strides are put into an order that only matters to speed."""
+            self.ordering = True
+            try:
+                yield
+            finally:
+                self.ordering = False
 
         def produce_guards_expression(self, placeholders: Any, **options: Any) -> str | None:
             return cached_guards.written(self, super().produce_guards_expression)

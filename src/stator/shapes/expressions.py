@@ -80,7 +80,7 @@ def fold(expr: Any, algebra: Algebra) -> Any:
         if not exponent.is_Integer or not 0 <= int(exponent) <= 64:
             raise NoForm(str(expr))
         return algebra.apply(name, [fold(base, algebra), int(exponent)])
-    if name == "MUL" and not all(map(_is_whole, expr.args)):
+    if name == "MUL" and not all(map(is_whole, expr.args)):
         raise NoForm(str(expr))
     args = [fold(arg, algebra) for arg in expr.args]
     if name in ("ADD", "MUL", "MAX", "MIN", "AND", "OR"):
@@ -88,7 +88,7 @@ def fold(expr: Any, algebra: Algebra) -> Any:
     return algebra.apply(name, args)
 
 
-def _is_whole(part: Any) -> bool:
+def is_whole(part: Any) -> bool:
     """Whether an expression is an integer; sympy does not say so of a remainder, as what it is of may be zero."""
     return bool(part.is_integer) or (
         _operation(cast(Hashable, type(part))) == "MOD" and all(arg.is_integer for arg in part.args)

@@ -151,7 +151,7 @@ class Ones:
         raised = [self.unknowns.rise(number) for number in (a, b) if type(number) is Polynomial]
         if not any(raised):
             return None
-        known = self.unknowns.known(function, a, b)
+        known = self.unknowns.known(function, *map(self.unknowns.indicators.settled, (a, b)))
         self.unknowns.put_back(before)
         if known is not None and self._overlooked is not None:
             self._overlooked.update(*raised)

@@ -16,6 +16,7 @@ import torch
 
 from stator.shapes import polynomial
 from stator.shapes.bounding import Bounding, Unknown
+from stator.shapes.expressions import is_whole
 from stator.shapes.indicators import Indicators
 from stator.shapes.polynomial import Monomial, Number, Polynomial
 from stator.shapes.quotients import quotient
@@ -68,7 +69,7 @@ class Unknowns(Bounding):
             return self._add(expr)
         if expr.is_Add:
             return polynomial.total(map(self.of, expr.args))
-        if expr.is_Mul and all(part.is_integer for part in expr.args):
+        if expr.is_Mul and all(map(is_whole, expr.args)):
             return self._product(expr)
         if len(expr.args) == 2 and (expr.is_Pow or type(expr).__name__ == "PowByNatural"):
             base, exponent = expr.args
@@ -80,8 +81,8 @@ class Unknowns(Bounding):
             return self.floor(number, divisor) if "Div" in type(expr).__name__ else self.rest(number, divisor)
         if len(expr.args) == 2 and type(expr).__name__ in _DIVIDED and (whole := self._divided(*expr.args)) is not None:
             return whole if "Div" in type(expr).__name__ else 0
-        if type(expr).__name__ == "FloorDiv" and expr.args[0] == 1 and (told := self._told(expr.args[1])) is not None:
-            return told
+        if type(expr).__name__ in _DIVIDED and expr.args[0] == 1 and (told := self._told(expr.args[1])) is not None:
+            return told if "Div" in type(expr).__name__ else polynomial.subtract(1, told)
         if len(expr.args) == 2 and type(expr).__name__ in _CHOSEN:
             first, second = map(self.of, expr.args)
             if self.known(_CHOSEN[type(expr).__name__], first, second):
