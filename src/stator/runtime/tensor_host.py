@@ -131,6 +131,7 @@ class TensorHost(NumberHost):
         self.warns_of_scalars = False
         self.hooks: list[Any] = []  # effects that register hooks on tensors
         self.handles: list[Any] = []  # hooks that the program registers on modules: number, table
+        self.flagged_hooks: dict[int, Any] = {}  # by id: hooks of which some take keyword arguments, path of the module
         self.recorder.host = self
         self.modes: list[Any] = []  # torch-function modes that the program has entered
         self.without_classes = 0  # blocks in which `__torch_function__` of classes is off
