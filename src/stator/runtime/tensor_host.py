@@ -80,7 +80,7 @@ from stator.tensors.lowering import ForeignArgument
 from stator.tensors.modes import devices_inside
 from stator.tensors.signals import NotLeaf, OutsideAttribute
 from stator.tensors.traced import TracedTensor
-from stator.world import attributes
+from stator.world import writing
 from stator.world.constants import CONSTANT_TYPES, constant
 from stator.world.door import IMPORTERS
 from stator.world.keys import BY_ID
@@ -511,7 +511,7 @@ class TensorHost(NumberHost):
 
     def store_attr(self, f: Frame, obj: Any, name: str, value: Any) -> None:
         if type(value) in SIMPLE and module_calls.has_no_member(self, obj, name):
-            attributes.write_generic(self, f, self.records[id(obj)], name, value)
+            writing.write_generic(self, f, self.records[id(obj)], name, value)
         else:
             super().store_attr(f, obj, name, symbolic_host.for_field(obj, name, value))
 
