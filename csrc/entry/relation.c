@@ -1,7 +1,6 @@
 /* The RELATION check: a postfix program of 64-bit integers over sizes, strides and ints, or of doubles over floats and
    ints as well. What overflows does not hold, nor where Python would raise. */
-#include "entry.h"
-#include <math.h>
+#include "integers.h"
 
 typedef struct {
     int32_t slot, kind, index; /* KIND_WHOLE: the index is the rounding */
@@ -46,101 +45,6 @@ static double (*const functions2[])(double, double) = {FUNCTIONS2(POINTER)};
 static const char *const names1[] = {FUNCTIONS1(RELATION_NAME)};
 static const char *const names2[] = {FUNCTIONS2(RELATION_NAME)};
 enum { COUNT1 = sizeof(names1) / sizeof(*names1), COUNT2 = sizeof(names2) / sizeof(*names2) };
-
-static uint64_t
-magnitude(int64_t number)
-{
-    return number < 0 ? -(uint64_t)number : (uint64_t)number;
-}
-
-/* Functions of ints as Python has them; false where it raises, or the result does not fit. */
-static bool
-int_bit_length(int64_t number, int64_t *out)
-{
-    uint64_t size = magnitude(number);
-    *out = size == 0 ? 0 : 64 - __builtin_clzll(size);
-    return true;
-}
-
-static bool
-int_bit_count(int64_t number, int64_t *out)
-{
-    *out = __builtin_popcountll(magnitude(number));
-    return true;
-}
-
-static bool
-int_isqrt(int64_t number, int64_t *out)
-{
-    if (number < 0) {
-        return false;
-    }
-    int64_t root = (int64_t)sqrt((double)number);
-    while (root > 0 && root > number / root) {
-        root--;
-    }
-    while (root + 1 <= number / (root + 1)) {
-        root++;
-    }
-    *out = root;
-    return true;
-}
-
-static bool
-int_lshift(int64_t number, int64_t bits, int64_t *out)
-{
-    return bits >= 0 && bits < 63 && !__builtin_mul_overflow(number, (int64_t)1 << bits, out);
-}
-
-static bool
-int_rshift(int64_t number, int64_t bits, int64_t *out)
-{
-    int64_t shift = bits < 63 ? bits : 63;
-    if (bits < 0) {
-        return false;
-    }
-    *out = number < 0 ? ~(~number >> shift) : number >> shift;
-    return true;
-}
-
-#define INT_BITS(name, op)                                           \
-    static bool int_##name(int64_t left, int64_t right, int64_t *out) \
-    {                                                                 \
-        *out = left op right;                                         \
-        return true;                                                  \
-    }
-INT_BITS(and_, &)
-INT_BITS(or_, |)
-INT_BITS(xor, ^)
-
-static bool
-int_gcd(int64_t left, int64_t right, int64_t *out)
-{
-    uint64_t a = magnitude(left), b = magnitude(right);
-    while (b != 0) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    *out = (int64_t)a;
-    return a <= INT64_MAX;
-}
-
-static bool
-int_pow(int64_t base, int64_t exponent, int64_t *out)
-{
-    int64_t result = 1;
-    if (exponent < 0 || (exponent > 64 && base != 0 && base != 1)) {
-        return false;
-    }
-    for (int64_t i = 0, rounds = exponent > 64 ? 1 : exponent; i < rounds; i++) {
-        if (__builtin_mul_overflow(result, base, &result)) {
-            return false;
-        }
-    }
-    *out = result;
-    return true;
-}
 
 #define INT_FUNCTIONS1(X) X(bit_length) X(bit_count) X(isqrt)
 #define INT_FUNCTIONS2(X) X(lshift) X(rshift) X(and_) X(or_) X(xor) X(gcd) X(pow)

@@ -127,8 +127,8 @@ static PyObject *capture(PyObject *module, PyObject *const *args, Py_ssize_t nar
     if (stator_note_classes(1) < 0) {
         return NULL;
     }
-    int collecting = PyGC_Disable(); /* collections would run finalizers of strangers as part of the captured program */
     PyThreadState *ts = _PyThreadState_GET();
+    int collects = collect_at(ts, 0); /* else finalizers of strangers would run as part of the captured program */
     char *limit = stator_thread.stack_limit;
     Thread saved = stator_thread;
     stator_thread = (Thread){.interpret = args[0], .frame_type = args[1], .inside_types = args[2], .generators = args[3],
@@ -156,9 +156,7 @@ static PyObject *capture(PyObject *module, PyObject *const *args, Py_ssize_t nar
     stator_thread = saved;
     stator_thread.stack_limit = limit;
     stop_noting();
-    if (collecting) {
-        PyGC_Enable();
-    }
+    collect_at(ts, collects);
     return gave_up ? NULL : Py_BuildValue("(NN)", PyBool_FromLong(!raised), result);
 }
 

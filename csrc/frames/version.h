@@ -34,6 +34,13 @@ static inline PyObject *subclasses_of(PyTypeObject *cls) {
 static inline PyObject *told_of_collection(PyThreadState *ts) {
     return ts->interp->gc.collecting ? ts->interp->gc.callbacks : NULL;
 }
+/* At how many new objects they are collected from now on, 0: never; returns how many it were. Other threads see and set the
+   flag of the process meanwhile, which stays what it is. */
+static inline int collect_at(PyThreadState *ts, int threshold) {
+    int *known = &ts->interp->gc.generations[0].threshold, before = *known;
+    *known = threshold;
+    return before;
+}
 /* How many functions of sys.settrace and sys.setprofile run on a thread, each called from what the one before it runs. */
 static inline int tracing_depth(PyThreadState *ts) { return ts->tracing; }
 

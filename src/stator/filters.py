@@ -7,6 +7,7 @@ import sys
 import warnings
 from threading import get_ident
 from typing import Any
+from weakref import ref
 
 from stator import _frames, forking
 
@@ -48,15 +49,13 @@ ALL_HERE: Any = ("always", Here(), Warning, None, 0)
 class Layer:
     """A list of filters in place of another one, for as long as somebody listens who came while it was in force."""
 
-    __slots__ = ("before", "below", "listeners", "rows", "version")
+    __slots__ = ("before", "below", "rows", "version")
 
     def __init__(self) -> None:
         self.version = _frames.filters_version()
         self.below = warnings.filters
         self.before = [*warnings.filters]
         self.rows = [ALL_HERE, *warnings.filters]
-        self.listeners = 0
-        self.put(self.rows)
 
     def put(self, rows: Any) -> None:
         warnings.filters = rows
@@ -80,55 +79,81 @@ class Listening:
     That one changes the process: of two threads that were inside of it at once one leaves its filters and its list
     to everybody, and what a third one warns of meanwhile is lost. Warnings of other threads go their way here. So do
     those in a `catch_warnings` of what runs inside.
+
+    An interruption may come at any call. What had begun or ended by then is put right before it goes on; where it
+    comes before the first instruction of `__exit__`, nobody is heard any more as soon as its traceback is gone, and
+    the next one who listens puts the filters right.
     """
 
-    __slots__ = ("heard", "layer", "ways")
+    __slots__ = ("__weakref__", "heard", "layer", "ways")
 
     def __enter__(self) -> list[warnings.WarningMessage]:
         self.heard: list[warnings.WarningMessage] = []
         self.ways = ways()
-        with _lock:
-            if _module["_showwarnmsg"] is not _show:
-                _shown[:] = [_module["_showwarnmsg"]]
-                _module["_showwarnmsg"] = _show
-            if not any(layer.rows is warnings.filters for layer in _layers):
-                _layers.append(Layer())
-            self.layer = next(layer for layer in _layers if layer.rows is warnings.filters)
-            self.layer.listeners += 1
-            _listening.setdefault(get_ident(), []).append(self)
+        try:
+            with _lock:
+                self.layer = _layer_in_force()
+                _listening.setdefault(get_ident(), []).append(ref(self))
+                if _module["_showwarnmsg"] is not _show:
+                    _shown[:] = [_module["_showwarnmsg"]]
+                    _module["_showwarnmsg"] = _show
+        except BaseException:
+            self.end()
+            raise
         return self.heard
 
     def __exit__(self, *error: Any) -> None:
+        try:
+            self.end()
+        except BaseException:
+            self.end()
+            raise
+
+    def end(self) -> None:
+        """May be repeated, and finishes what another one has left undone."""
         with _lock:
-            stack = _listening.get(get_ident(), [])
-            if self not in stack:  # ended by `unwind`
-                return
-            stack.remove(self)
-            if not stack:
-                del _listening[get_ident()]
-            self.layer.listeners -= 1
-            if not self.layer.listeners:
-                _layers.remove(self.layer)
-                self.layer.leave()
-            _end_showing()
+            for thread, there in [*_listening.items()]:
+                if left := [one for one in there if one() is not None and one() is not self]:
+                    _listening[thread] = left
+                else:
+                    _listening.pop(thread, None)
+            kept = [one.layer for there in _listening.values() for each in there if (one := each()) is not None]
+            for layer in [layer for layer in _layers if layer not in kept]:
+                layer.leave()
+                _layers.remove(layer)
+            if not _listening and _module["_showwarnmsg"] is _show:
+                _module["_showwarnmsg"] = _shown[0]
 
 
 _lock = forking.lock()
-_listening: dict[int, list[Listening]] = {}  # of each thread, the innermost last
+_listening: dict[int, list[ref[Listening]]] = {}  # of each thread, the innermost last
 _layers: list[Layer] = []
 _module = vars(warnings)
 _shown: list[Any] = [_module["_showwarnmsg"]]  # the function that shows what nobody here listens to
 
 
+def _layer_in_force() -> Layer:
+    layer = next((layer for layer in _layers if layer.rows is warnings.filters), None)
+    if layer is None:
+        _layers.append(layer := Layer())  # first, so that it can be taken back
+        layer.put(layer.rows)
+    return layer
+
+
+def _those_here() -> list[Listening]:
+    """How this thread listens, the innermost last."""
+    return [one for each in _listening.get(get_ident(), ()) if (one := each()) is not None]
+
+
 def depth() -> int:
     """How often this thread listens."""
-    return len(_listening.get(get_ident(), ()))
+    return len(_those_here())
 
 
 def unwind(depth: int) -> None:
     """No more often than that, where an interruption came between the beginning and its block."""
-    for one in _listening.get(get_ident(), [])[depth:]:
-        one.__exit__()
+    for one in _those_here()[depth:]:
+        one.end()
 
 
 def ways() -> tuple[Any, Any]:
@@ -138,25 +163,16 @@ def ways() -> tuple[Any, Any]:
 
 def _show(message: Any) -> None:
     """In place of `_showwarnmsg`, while somebody listens."""
-    stack = _listening.get(get_ident())
-    if stack and stack[-1].ways == ways():
-        stack[-1].heard.append(message)
+    here = _those_here()
+    if here and here[-1].ways == ways():
+        here[-1].heard.append(message)
     else:
         _shown[0](message)
-
-
-def _end_showing() -> None:
-    if not _listening and _module["_showwarnmsg"] is _show:
-        _module["_showwarnmsg"] = _shown[0]
 
 
 @forking.in_child
 def forget_threads() -> None:
     """Only the thread that forked goes on listening."""
     for number in [number for number in _listening if number != get_ident()]:
-        for one in _listening.pop(number):
-            one.layer.listeners -= 1
-    for layer in [layer for layer in _layers if not layer.listeners]:
-        _layers.remove(layer)
-        layer.leave()
-    _end_showing()
+        del _listening[number]
+    Listening().end()

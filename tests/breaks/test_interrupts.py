@@ -31,6 +31,7 @@ def surroundings() -> tuple[Any, ...]:
         _frames.armed(),
         _frames.capturing(),
         gc.isenabled(),
+        gc.get_threshold(),
         stator.is_compiling(),
         torch.compiler.is_compiling(),
         torch.is_grad_enabled(),

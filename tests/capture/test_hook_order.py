@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 import stator
+from stator.native import hooked as hooked_calls
 from tests.harness import check
 
 
@@ -174,6 +175,37 @@ def test_what_hooks_do() -> None:
     last = removing.first.register_forward_hook(lambda m, i, *r: r[-1] * len(r), with_kwargs=True)
     removing.first.register_forward_hook(lambda m, i, o: last.remove(), prepend=True)
     check(lambda net, x: (net(x), net(x)), removing, torch.ones(2, 3), calls=1)
+
+
+@pytest.mark.parametrize("way", ["cleared", "removed"])
+def test_flags_of_hooks_that_change_behind_a_break(way: str) -> None:
+    """Whether a hook is given keyword arguments is asked when its turn comes, also between two breaks."""
+    net = Net()
+    net.first.seen = []
+    handles = [
+        net.first.register_forward_hook(lambda m, i, *r: m.seen.append(len(r)), with_kwargs=True) for _ in range(2)
+    ]
+
+    def ends(module: Any, args: Any, *rest: Any) -> Any:
+        if rest[-1].sum() > -1e9:
+            module._forward_hooks_with_kwargs.clear() if way == "cleared" else handles[0].remove()
+        return rest[-1] + 1
+
+    def run(net: Any, x: Any) -> Any:
+        return net(x), net.first.seen
+
+    net.first.register_forward_hook(ends, with_kwargs=True, prepend=True)
+    check(run, net, torch.ones(2, 3), calls=3, fullgraph=False, expect_breaks=None, expect_recompiles=None)
+
+
+def test_what_is_said_of_a_hook_that_is_refused() -> None:
+    """No hook is called to say it, such as one of all modules."""
+    handle = register_module_forward_pre_hook(lambda m, i: (i[0] * 2,))
+    try:
+        with pytest.raises(RuntimeError, match="but got 3."):
+            hooked_calls.refused(3)
+    finally:
+        handle.remove()
 
 
 class Doubled(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import sys
 import threading
 import warnings
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 import stator
+from stator import filters
 from stator.filters import Listening
 
 THREADS = 4
@@ -178,3 +180,48 @@ def test_an_interruption_ends_the_listening(shown: list[str]) -> None:
     warnings.warn("later", stacklevel=1)
     assert machinery() == before
     assert shown == ["later"]
+
+
+class Interrupting:
+    """A trace function: an interruption at some of the places in a file where CPython may deliver one."""
+
+    def __init__(self, file: str, number: int) -> None:
+        self.file = file
+        self.left = number
+        self.last: dict[Any, str] = {}
+
+    def __call__(self, frame: Any, event: str, arg: Any) -> Any:
+        if frame.f_code.co_filename != self.file:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            name = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+            before, self.last[frame] = self.last.get(frame), name
+            self.left -= before == "CALL" or name in ("RESUME", "JUMP_BACKWARD")
+            if not self.left:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return self
+
+
+def test_an_interruption_anywhere_leaves_the_process_as_it_was(shown: list[str]) -> None:
+    before, number, interrupted = machinery(), 0, True
+    while interrupted:
+        number += 1
+        interrupted = False
+        outer = sys.gettrace()
+        sys.settrace(Interrupting(filters.__file__, number))
+        try:
+            with Listening():
+                pass
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            sys.settrace(outer)
+        shown.clear()
+        warnings.warn(f"later {number}", stacklevel=1)
+        assert shown == [f"later {number}"]
+        with Listening():  # what it finds it leaves as it should be
+            pass
+        assert machinery() == before
+    assert number > 20

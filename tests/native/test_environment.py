@@ -45,6 +45,21 @@ def test_breakpoint_hook_of_the_program():
     check(program, 3)
 
 
+def test_nobody_sees_that_nothing_is_collected_while_capturing() -> None:
+    """A thread that asks, switches collections off and puts back what it was told would leave them off for ever."""
+
+    @stator.assume_constant_result
+    def asked() -> tuple[bool, int]:
+        collections = gc.get_stats()[0]["collections"]
+        rows = [[i] for i in range(5000)]
+        return gc.isenabled(), gc.get_stats()[0]["collections"] - collections + len(rows) - 5000
+
+    before = gc.get_threshold()
+    compiled = stator.compile(lambda x: (x + 1, asked()), backend="eager", fullgraph=True)
+    assert compiled(torch.ones(1))[1] == (True, 0)
+    assert gc.get_threshold() == before
+
+
 def test_whether_garbage_is_collected() -> None:
     def asks(x: torch.Tensor) -> torch.Tensor:
         return x + 1 if gc.isenabled() else x + 2

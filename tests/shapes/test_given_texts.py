@@ -147,3 +147,17 @@ def exactly(x, value):
 def test_methods_of_floats_are_left_to_python(program):
     calls = [(torch.ones(2), value) for value in (0.25, 0.75, 1.5, 3.25, 2.5, 0.125)]
     assert most_per_place(lambda: program, calls) <= 3
+
+
+def width(x, name):
+    return x * 2, name.zfill(5)
+
+
+def no_width(x, name):
+    return x * 2, name.zfill(5.0)
+
+
+def test_equal_arguments_of_another_type_are_others():
+    for program in (width, no_width):
+        calls = [(torch.ones(2), name) for name in NAMES[:4]]
+        check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None)

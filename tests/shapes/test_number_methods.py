@@ -38,13 +38,19 @@ def asked_about(x: Any, n: int) -> Any:
     return x + n, method.__name__, method.__self__ + 1, method()
 
 
+def compared(x: Any, n: int) -> Any:
+    m = n + 0
+    same = n.bit_count == n.bit_count, n.bit_count == n.conjugate, n.bit_count == n, {n.bit_count: 1}[n.bit_count]
+    return x + m, same, n.bit_count in [n.conjugate, n.bit_count], n.bit_count != n.bit_count
+
+
 def given_to_c(x: Any, n: int) -> Any:
     later, rounds = functools.partial(n.bit_length), iter(n.conjugate, n)
     return x + n, callable(n.bit_count), later(), list(rounds), sorted([3, 1], key=n.__rsub__)
 
 
 @pytest.mark.parametrize("dynamic", [None, True])
-@pytest.mark.parametrize("program", [kept_over_a_break, kept_in_a_list, of_data, asked_about, given_to_c])
+@pytest.mark.parametrize("program", [kept_over_a_break, kept_in_a_list, of_data, asked_about, compared, given_to_c])
 def test_called_later(program: Callable[..., Any], dynamic: bool | None) -> None:
     calls = [(torch.ones(n + 1), n) for n in (3, 5, 12, 7)]
     check(program, vary=calls, fullgraph=False, dynamic=dynamic, expect_recompiles=None, expect_breaks=None)

@@ -659,6 +659,15 @@ def test_where_brings_its_operands_to_one_type_first(stride):
     assert planned(torch.where, condition, x, torch.ones(1, 2)) is not None
 
 
+def test_slopes_keep_the_layout_of_what_they_are_for():
+    """Also a stride that says nothing, as its size is one."""
+    for x in (torch.ones(2, 6)[:1, ::2], torch.ones(1, 6)[:, :3], torch.ones(2, 3, 4)[:1], torch.ones(2, 4, 3).mT):
+        for weight in (torch.ones(1), torch.ones(x.shape[1])):
+            made = planned(torch.prelu, x, weight)
+            assert made is None or made.result.meta.stride == torch.prelu(x, weight).stride()
+    assert planned(torch.prelu, torch.ones(1, 6)[:, :3], torch.ones(1)) is not None
+
+
 def test_declines_in_other_states():
     x = torch.ones(2, 2)
     with torch.autocast("cpu"):

@@ -359,11 +359,6 @@ ROWS: dict[int, tuple[Any, Callable[[Any], Any], Callable[[Target, Any, Any], No
 }
 
 
-def has_contents(cls: type) -> bool:
-    """Does this type have a row here?"""
-    return id(raw.solid_base(cls, ROWS)) in ROWS
-
-
 def snapshot(obj: object) -> Any:
     """The contents of a container at this moment, for a later `contents`."""
     return ROWS[id(raw.solid_base(type(obj), ROWS))][1](obj)

@@ -10,7 +10,7 @@ from typing import Any
 from stator import _frames
 from stator.frame import Frame, native
 from stator.guards.check import IS
-from stator.world import attributes
+from stator.world import attributes, writing
 from stator.world.door import by_identity
 from stator.world.hollow_namespaces import as_dict
 from stator.world.thread_local import read_thread_local, write_thread_local
@@ -33,12 +33,12 @@ def _family(cls: type) -> tuple[attributes.Reader, Any]:
             hooks = set()
         return (
             read_hooked_module if "__getattribute__" in hooks else attributes.read_module,
-            write_hooked_module if hooks - {"__getattribute__"} else attributes.write_module,
+            write_hooked_module if hooks - {"__getattribute__"} else writing.write_module,
         )
     if issubclass(cls, type):
-        return attributes.read_class, attributes.write_class
+        return attributes.read_class, writing.write_class
     if _frames.is_heap_type(cls):
-        return attributes.read_instance, attributes.write_instance
+        return attributes.read_instance, writing.write_instance
     return attributes.read_native, write_c_object
 
 
@@ -57,14 +57,14 @@ def read_hooked_module(host: World, f: Frame, module: Any, name: str) -> Any:
 def write_hooked_module(host: World, f: Frame, module: Any, name: str, value: Any) -> None:
     if id(module) in host.records:
         raise host.refuse("outside-write", f"attribute {name!r} of a {type(module).__name__}", target=name)
-    attributes.write_native(host, f, module, name, value)
+    writing.write_native(host, f, module, name, value)
 
 
 def write_c_object(host: World, f: Frame, obj: Any, name: str, value: Any) -> None:
     record = host.records.get(id(obj))
     if record is not None and record.inner is record.obj:
         raise host.refuse("outside-write", f"attribute {name!r} of an outside {type(obj).__name__}", target=name)
-    attributes.write_native(host, f, obj, name, value)
+    writing.write_native(host, f, obj, name, value)
 
 
 def read_frame(host: Any, f: Frame, frame: Any, name: str) -> Any:
@@ -105,10 +105,10 @@ READERS: dict[int, attributes.Reader] = by_identity(
 )
 WRITERS: dict[int, Any] = by_identity(
     {
-        types.ModuleType: attributes.write_module,
-        types.FunctionType: attributes.write_function,
-        type: attributes.write_class,
-        types.CellType: attributes.write_cell,
+        types.ModuleType: writing.write_module,
+        types.FunctionType: writing.write_function,
+        type: writing.write_class,
+        types.CellType: writing.write_cell,
         threading.local: write_thread_local,
     }
 )

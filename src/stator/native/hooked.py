@@ -40,8 +40,8 @@ BEFORE, AFTER = (
 def call_hooked(module: Any, args: Any, kwargs: Any) -> Any:
     """What a module does that has hooks on the way forward."""
     forward = module.forward
-    for hook, with_keywords in hooks_before(module):
-        if with_keywords:
+    for hook, number in hooks_before(module):
+        if takes_more_before(module, number):
             given = hook(module, args, kwargs)
             if given is not None:
                 args, kwargs = given if isinstance(given, tuple) and len(given) == 2 else refused(given)
@@ -50,8 +50,8 @@ def call_hooked(module: Any, args: Any, kwargs: Any) -> Any:
             if given is not None:
                 args = given if isinstance(given, tuple) else (given,)
     result = forward(*args, **kwargs)
-    for hook, with_keywords in hooks_after(module):
-        if with_keywords:
+    for hook, number in hooks_after(module):
+        if takes_more_after(module, number):
             given = hook(module, args, kwargs, result)
         else:
             given = hook(module, args, result)
@@ -63,13 +63,11 @@ def call_hooked(module: Any, args: Any, kwargs: Any) -> Any:
 
 def refused(given: Any) -> Any:
     """What torch says about a hook that gives something else than arguments."""
-    module = nn.Module()
-    module.register_forward_pre_hook(lambda *_: given, with_kwargs=True)
-    return module()
+    raise RuntimeError(f"{REFUSAL}{given}.")
 
 
 def hooks_before(module: Any) -> Any:
-    """The hooks there are now, in order, and whether they take keyword arguments."""
+    """The hooks there are now, in order, and their numbers: what tells whether they take keyword arguments."""
     return listed(BEFORE, module)
 
 
@@ -79,17 +77,41 @@ def hooks_after(module: Any) -> Any:
 
 
 def listed(kind: Kind, module: Any) -> Any:
-    """Where numbers matter; a flag of the module's holds for hooks of all modules, too."""
-    flags = {*getattr(module, kind.own_flags), *kind.for_all_flags}
-    found = [*kind.for_all.items(), *getattr(module, kind.own).items()]
-    return [(hook, number in flags) for number, hook in found]
+    """Where numbers matter."""
+    return [(hook, number) for number, hook in (*kind.for_all.items(), *getattr(module, kind.own).items())]
+
+
+def takes_more_before(module: Any, number: Any) -> Any:
+    """Whether a hook is given keyword arguments, too, by now."""
+    return flagged(BEFORE, module, number)
+
+
+def takes_more_after(module: Any, number: Any) -> Any:
+    """The same for those behind forward."""
+    return flagged(AFTER, module, number)
+
+
+def flagged(kind: Kind, module: Any, number: Any) -> Any:
+    """A flag of the module's holds for hooks of all modules, too."""
+    return number in getattr(module, kind.own_flags) or number in kind.for_all_flags
 
 
 def finished(module: Any) -> None:
     """The hooks have run."""
 
 
-for _function in (call_hooked, refused, hooks_before, hooks_after, listed, finished):
+PARTS = (
+    call_hooked,
+    refused,
+    hooks_before,
+    hooks_after,
+    listed,
+    takes_more_before,
+    takes_more_after,
+    flagged,
+    finished,
+)
+for _function in PARTS:
     _function.__code__ = _function.__code__.replace(co_filename=HOOKS_FILE)
 
 
@@ -102,4 +124,5 @@ def lines_of_calls(code: CodeType) -> list[int]:
 CALLED = frozenset({"hook", "forward", "forward_call"})
 CALL = nn.Module._call_impl.__code__
 INNER = next(one for one in CALL.co_consts if type(one) is CodeType)
+REFUSAL = next(text for text in INNER.co_consts if type(text) is str and "pre-hook must return" in text)
 TORCH_LINES = dict(zip(lines_of_calls(call_hooked.__code__), lines_of_calls(INNER), strict=False))

@@ -28,7 +28,7 @@ from stator.guards.check import EQ
 from stator.native.callers import call_framed, call_lent, call_python
 from stator.native.host import Host
 from stator.native.rows import OVERRIDES, method_standin, passes_on, standin
-from stator.world import attributes
+from stator.world import attributes, writing
 from stator.world.callbacks import TWINS
 from stator.world.hollow_namespaces import as_dict
 from stator.world.lazy import forced
@@ -407,8 +407,8 @@ def write_plainly(host: Host, f: Frame, function: Any, obj: Any, name: str, valu
     if issubclass(type(obj), type):
         raise host.refuse("native-outside-object", "a write to a class by its slot", function=function.__name__)
     if issubclass(type(obj), types.ModuleType):
-        return attributes.write_module(host, f, obj, name, value)
-    return attributes.write_generic(host, f, host.records[id(obj)], name, value)
+        return writing.write_module(host, f, obj, name, value)
+    return writing.write_generic(host, f, host.records[id(obj)], name, value)
 
 
 def override_getattribute(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:

@@ -25,7 +25,7 @@ from stator.guards.check import EQ, RELATION
 from stator.guards.guardset import Failure
 from stator.interruptions import is_interruption
 from stator.report import events
-from stator.runtime import first_rounds, first_tests, inherited, pinning, symbolic_host
+from stator.runtime import first_rounds, first_tests, inherited, module_hooks, pinning, symbolic_host
 from stator.runtime.calls import Call
 from stator.runtime.capture import Capture, Entry
 from stator.runtime.continuation import Break
@@ -468,6 +468,7 @@ class Cache:
 
     def look_round(self, capture: Capture, found: Break) -> None:
         """Where a round of a loop ends: numbers that were constants in it, and are others in the next, are symbols."""
+        module_hooks.check_break(capture.host, found)
         if capture.call.behind_break and capture.works():
             self.session.loops.worked.update(found.loops)
         capture.maker.joining = first_rounds.joining_history(

@@ -215,14 +215,16 @@ class Capture:
             raise InternalError(f"{type(error).__name__}: {error}") from error
 
     def make_entry(self, going_on: GoingOn | None) -> Entry:
-        """The same; objects are collected only while a backend works, as most of them die with the capture."""
-        self.maker.collecting = gc.isenabled()
+        """The same; objects are collected only while a backend works, as most of them die with the capture.
+
+        By a threshold: other threads look at the flag of the process, and set it.
+        """
+        thresholds = self.maker.thresholds = gc.get_threshold()
         try:
-            gc.disable()
+            gc.set_threshold(0)
             return self.found_entry(going_on)
         finally:
-            if self.maker.collecting:
-                gc.enable()
+            gc.set_threshold(*thresholds)
 
     def found_entry(self, going_on: GoingOn | None) -> Entry:
         started = time.perf_counter()

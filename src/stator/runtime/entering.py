@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 from stator.eval.forms import replace
@@ -16,7 +16,6 @@ Row = Callable[[Any, Frame, Any, list[Any], "dict[str, Any] | None"], Any]
 Condition = Callable[[Any, list[Any]], bool]
 FUNCTIONS: dict[FunctionType, Row] = {}
 CONDITIONS: dict[FunctionType, Condition] = {}  # of the host and the arguments: otherwise a function runs as it is
-CODES: dict[CodeType, Row] = {}  # for functions that are made anew each time, such as what `torch.func.grad` returns
 
 
 def answers_for(*functions: Any, when: Condition | None = None) -> Callable[[Row], Row]:
@@ -31,21 +30,9 @@ def answers_for(*functions: Any, when: Condition | None = None) -> Callable[[Row
     return register
 
 
-def answers_for_code(*functions: Any) -> Callable[[Row], Row]:
-    """Registers a row for all functions with the code of these."""
-
-    def register(row: Row) -> Row:
-        CODES.update(dict.fromkeys((function.__code__ for function in functions), row))
-        return row
-
-    return register
-
-
 def row_of(function: Any) -> Row | None:
     """The row that answers a call."""
-    if type(function) is not FunctionType:
-        return None
-    return FUNCTIONS.get(function) or CODES.get(function.__code__)
+    return FUNCTIONS.get(function) if type(function) is FunctionType else None
 
 
 def caller_of(function: Any) -> Row | None:

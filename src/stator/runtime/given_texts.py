@@ -79,7 +79,7 @@ def given(text: Any) -> Given | None:
     return found if type(found) is Given else None
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(4096, typed=True)
 def method(name: str, *args: Any) -> Any:
     """One object for each call of a method: paths compare them."""
     return operator.methodcaller(name, *args)

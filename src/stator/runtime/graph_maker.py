@@ -73,7 +73,7 @@ class GraphMaker:
         self.repeated = False  # there was an entry for this place before
         self.joining: Collection[torch.Tensor] = ()  # inputs that have a gradient from the next round on
         self.operations = 0
-        self.collecting = False  # objects are to be collected while the backend works
+        self.thresholds: tuple[int, ...] = ()  # at which objects are to be collected while the backend works
         self.looks_first = False  # the graph fails before it writes
         self.takes_back = False  # the graph leaves inputs as they were where what was assumed does not hold
 
@@ -217,8 +217,8 @@ class GraphMaker:
         places = fill(symbols, examples) if symbols is not None and self.backend not in IN_ORDER else []
         recorded = eager_callable(module) if places else None  # before the backend, which may change the graph
         try:
-            if self.collecting and self.backend != "eager":
-                gc.enable()
+            if self.thresholds and self.backend != "eager":
+                gc.set_threshold(*self.thresholds)
             function = compile_graph(
                 module,
                 examples,
@@ -229,8 +229,8 @@ class GraphMaker:
                 fake_mode=mode,
             )
         finally:
-            if self.collecting:
-                gc.disable()
+            if self.thresholds:
+                gc.set_threshold(0)
         return function if recorded is None else unless_empty(function, recorded, places)
 
     def is_worth_it(self, module: Any, originals: list[Any], stops: bool) -> bool:

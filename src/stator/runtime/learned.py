@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
-from stator.errors import Again
+from stator.errors import Again, InternalError
 from stator.guards.check import EQ, IS, KEYS, LEN, PRESENT, RELATION, TENSOR, Check
 from stator.guards.constant import same
 from stator.guards.guardset import Failure, GuardSet
@@ -84,6 +84,8 @@ class Learned:
                 if kind == LENGTH:
                     self.lighten(path)
         elif reason.path is not None:
+            if reason.path in self.whole:
+                raise InternalError(f"a capture was begun again for the same reason twice: {reason.path}")
             self.whole.add(reason.path)
 
     def look(self, failures: Iterable[Failure]) -> None:

@@ -17,14 +17,28 @@ from stator.guards import path as paths
 from stator.guards.check import LEN, SAME, TYPE_IS
 from stator.guards.path import Path
 from stator.native.callers import call_python
-from stator.native.hooked import AFTER, BEFORE, NONE, Kind, call_hooked, finished, for_all, hooks_after, hooks_before
+from stator.native.hooked import (
+    AFTER,
+    BEFORE,
+    NONE,
+    Kind,
+    call_hooked,
+    finished,
+    for_all,
+    hooks_after,
+    hooks_before,
+    takes_more_after,
+    takes_more_before,
+)
 from stator.native.rows import standin
+from stator.runtime.continuation import Break
 from stator.world.record import Namespace, Record
 
 EMPTY = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks_always_called")
 OWN = (*BEFORE[:2], *AFTER[:2], *EMPTY)
 FOR_ALL = (*BEFORE[2:], *AFTER[2:], *map(for_all, EMPTY))
 TABLES = frozenset({dict, OrderedDict})
+LIST_ITERATOR: Any = type(iter([]))
 
 
 def call_with_hooks(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
@@ -65,8 +79,16 @@ def stand_finished(host: Any, f: Frame, function: Any, args: list[Any], kwargs: 
         stay(host, record)
 
 
+@standin(takes_more_before, takes_more_after)
+def tell_kind(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """The answer itself stands for the number of a hook that is known by its order."""
+    return args[1] if type(args[1]) is bool else call_python(host, f, function, args, None)
+
+
 def stay(host: Any, record: Record) -> None:
     """Where the program has got hold of flags meanwhile, and there are some, numbers tell whose they are."""
+    if record.path in host.whole_paths:  # they do; hooks that were counted before a break have no flags
+        return
     members = host.namespace_of(record)
     names = (BEFORE.own_flags, AFTER.own_flags, *EMPTY)
     tables = [BEFORE.for_all_flags, AFTER.for_all_flags, *map(for_all, EMPTY)]
@@ -86,6 +108,18 @@ def take_after(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any)
     return take(host, f, function, args, AFTER)
 
 
+def check_break(host: Any, at: Break) -> None:
+    """At a break between hooks: what goes on may take away the flag of one that is still to come."""
+    for frame in at.frames if host.flagged_hooks else ():
+        for value in (at.values[number] for number in frame.stack if number >= 0):
+            if type(value) is LIST_ITERATOR:
+                state: Any = value.__reduce__()
+                hooks, *position = state[1]
+                known, path = host.flagged_hooks.get(id(hooks), (None, None))
+                if known is hooks and any(flag for _, flag in hooks[position[0] :]):
+                    raise Again(path)
+
+
 def take(host: Any, f: Frame, function: Any, args: list[Any], kind: Kind) -> Any:
     """The hooks in two tables, read and guarded by their order; by number where that is not known."""
     record = host.records.get(id(args[0]))
@@ -95,7 +129,7 @@ def take(host: Any, f: Frame, function: Any, args: list[Any], kind: Kind) -> Any
 
 def known_by_order(host: Any, record: Record, kind: Kind) -> list[tuple[Any, bool]] | None:
     members = host.namespace_of(record)
-    if not are_untouched(host, members, kind[:2], kind[2:]):
+    if record.path in host.whole_paths or not are_untouched(host, members, kind[:2], kind[2:]):
         return None
     own, own_flags = ((members.real[name], record.path.attr(name)) for name in kind[:2])
     for_all, for_all_flags = ((table, paths.const(table)) for table in kind[2:])
@@ -107,7 +141,10 @@ def known_by_order(host: Any, record: Record, kind: Kind) -> list[tuple[Any, boo
             return None
         host.guards.add(flag.number_path, SAME, hooks[positions[0]].number_path, host.origin())
         flagged.update(positions)
-    return [(host.enter(hook.value, hook.value_path), at in flagged) for at, hook in enumerate(hooks)]
+    made = [(host.enter(hook.value, hook.value_path), at in flagged) for at, hook in enumerate(hooks)]
+    if flagged:
+        host.flagged_hooks[id(made)] = made, record.path
+    return made
 
 
 class Row(NamedTuple):

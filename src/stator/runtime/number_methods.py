@@ -26,6 +26,15 @@ class NumberMethod:
         """Called by C."""
         return self.decay()(*args, **kwargs) if args or kwargs else self.function(self.number)
 
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not NumberMethod:
+            return False
+        alike = self.name == other.name and self.number is other.number
+        return alike or bool(self.decay() == other.decay())
+
+    def __hash__(self) -> int:
+        return hash(self.decay())
+
     def decay(self) -> Any:
         """That of the number it is now."""
         return getattr(self.number.decay(), self.name)

@@ -80,7 +80,7 @@ from stator.tensors.lowering import ForeignArgument
 from stator.tensors.modes import devices_inside
 from stator.tensors.signals import NotLeaf, OutsideAttribute
 from stator.tensors.traced import TracedTensor
-from stator.world import attributes
+from stator.world import writing
 from stator.world.constants import CONSTANT_TYPES, constant
 from stator.world.door import IMPORTERS
 from stator.world.keys import BY_ID
@@ -131,6 +131,7 @@ class TensorHost(NumberHost):
         self.warns_of_scalars = False
         self.hooks: list[Any] = []  # effects that register hooks on tensors
         self.handles: list[Any] = []  # hooks that the program registers on modules: number, table
+        self.flagged_hooks: dict[int, Any] = {}  # by id: hooks of which some take keyword arguments, path of the module
         self.recorder.host = self
         self.modes: list[Any] = []  # torch-function modes that the program has entered
         self.without_classes = 0  # blocks in which `__torch_function__` of classes is off
@@ -510,7 +511,7 @@ class TensorHost(NumberHost):
 
     def store_attr(self, f: Frame, obj: Any, name: str, value: Any) -> None:
         if type(value) in SIMPLE and module_calls.has_no_member(self, obj, name):
-            attributes.write_generic(self, f, self.records[id(obj)], name, value)
+            writing.write_generic(self, f, self.records[id(obj)], name, value)
         else:
             super().store_attr(f, obj, name, symbolic_host.for_field(obj, name, value))
 

@@ -109,9 +109,7 @@ class Symbols(Assumptions):
         low = known.lower if bounds.min is None else max(bounds.min, known.lower)
         high = known.upper if bounds.max is None else bounds.max
         if not low <= value <= high:
-            raise ConstraintViolation(
-                f"{operand.describe(self.names)} is {value}, but was marked as within {low} and {high}"
-            )
+            raise self._out_of_bounds(operand, value, low, high)
         if (low, high) != (known.lower, known.upper):
             self.env._update_var_to_range(symbol, ValueRanges(low, high))
         self.sources[symbol] = operand
@@ -130,9 +128,7 @@ class Symbols(Assumptions):
 
         low, high = max(bounds.min or 0, 0), int_oo if bounds.max is None else bounds.max
         if not low <= value <= high:
-            raise ConstraintViolation(
-                f"{operand.describe(self.names)} is {value}, but was marked as within {low} and {high}"
-            )
+            raise self._out_of_bounds(operand, value, low, high)
         symbol = self.from_data().node.expr
         self.env._constrain_range_for_size(symbol, low, high)
         self.sources[symbol] = operand

@@ -9,8 +9,9 @@ from stator import _frames
 from stator._frames import UNBOUND
 from stator.frame import Frame, native, throw
 from stator.guards.check import TYPE_IS
-from stator.world.attributes import RAW_READ, absent, write_native
+from stator.world.attributes import RAW_READ, absent
 from stator.world.record import Namespace
+from stator.world.writing import write_native
 
 if TYPE_CHECKING:
     from stator.guards.path import Path

@@ -14,9 +14,10 @@ from stator.code.hidden import is_hidden
 from stator.errors import Location, StatorError, Unsupported, unsupported
 from stator.frame import Frame, throw
 from stator.guards import path as paths
-from stator.guards.check import CODE_IS, EMPTY_CELL, EQ, IS, SAME, TYPE_IS, TYPE_VERSION, show
+from stator.guards.check import CODE_IS, EQ, IS, SAME, TYPE_IS, TYPE_VERSION, show
 from stator.guards.guardset import GuardSet
 from stator.guards.path import Path
+from stator.world import closures
 from stator.world.aliasing import VALUES, Identities
 from stator.world.ambient import Ambient
 from stator.world.audit import ENABLED as AUDITING
@@ -27,7 +28,6 @@ from stator.world.hollow import DECLINED, Hollow
 from stator.world.hollow import ROWS as HOLLOW
 from stator.world.hollow_calls import HollowCalls as HollowCalls  # these register their rows
 from stator.world.hollow_keyed import HollowDict as HollowDict
-from stator.world.hollow_namespaces import as_dict
 from stator.world.hollow_sequences import HollowList as HollowList
 from stator.world.record import Namespace, Record, ShadowedNamespace
 from stator.world.types import TypeInfo, descriptors_of, is_at_home
@@ -458,125 +458,22 @@ class World:
 
     # ---- cells and functions --------------------------------------------------------------------
 
-    def inside_function(self, function: Any) -> None:
-        self.inside_functions[id(function)] = weakref.ref(function)
-
-    def is_inside_function(self, function: Any) -> bool:
-        known = self.inside_functions.get(id(function))
-        return known is not None and known() is function
-
-    def as_held(self, function: Any) -> Any:
-        """A function as a table may hold it: one that the program made ends when the program lets go of it."""
-        known = self.inside_functions.get(id(function))
-        return function if known is None or known() is not function else known
-
-    def know_cells(self, f: Frame) -> None:
-        """A frame has got the cells of its function: those of one from outside are from outside."""
-        if not self.is_inside_function(f.function):
-            for cell in f.function.__closure__:
-                self.outside_cells[id(cell)] = cell
-
-    def load_cell(self, f: Frame, slot: int) -> Any:
-        cell = f.locals[slot]
-        if id(cell) in self.outside_cells:
-            return self.outside_cell(f, cell, slot)[3]
-        return _frames.cell_get(cell)
-
-    def store_cell(self, f: Frame, slot: int, value: Any) -> None:
-        cell = f.locals[slot]
-        if id(cell) in self.outside_cells:
-            self.outside_cell(f, cell, slot)[3] = value
-        else:
-            _frames.cell_set(cell, value)
-
-    def outside_cell(self, f: Frame, cell: Any, slot: int) -> list[Any]:
-        """[cell, path, value before, value now] of a closure cell made before the capture."""
-        known = self.cells.get(id(cell))
-        if known is None:
-            known = self.enter_cell(cell, self.cell_path(f, cell, slot))
-        return known
-
-    def cell_path(self, f: Frame, cell: Any, slot: int) -> Path:
-        record = self.records.get(id(cell))
-        if record is not None:
-            return record.path
-        closure = self.record_of(f.function).path.get("__closure__")
-        return closure.item(slot - f.info.first_free)
-
-    def know_closure(self, function: Any) -> None:
-        """The cells of an outside function can be named from now on, without being looked into."""
-        if self.is_inside_function(function):
-            return
-        for index, cell in enumerate(function.__closure__ or ()):
-            self.outside_cells[id(cell)] = cell
-            if id(cell) not in self.records and id(cell) not in self.cells:
-                self.register(cell, self.record_of(function).path.get("__closure__").item(index))
-
-    def enter_cell(self, cell: Any, path: Path) -> list[Any]:
-        content = _frames.cell_get(cell)
-        if content is UNBOUND:
-            self.guards.add(path, EMPTY_CELL, None, self.origin())
-            value = UNBOUND
-        else:
-            value = self.light(content, path.cell())
-        known = self.cells[id(cell)] = [cell, path, value, value]
-        return known
-
-    def frame_enters(self, f: Frame) -> None:
-        """A frame starts: defaults CPython bound by itself come through the door."""
-        function = f.function
-        known = self.plain_functions.get(id(function))
-        if known is function or (type(known) is weakref.ref and known() is function):
-            return
-        plain = not self.function_enters(f, function)
-        if f.generator is not None:
-            plain = False
-        if not self.is_inside_function(function):
-            if function.__defaults__:
-                self.enter_defaults(f, function)
-                plain = False
-            if function.__kwdefaults__:
-                self.enter_kwdefaults(f, function)
-                plain = False
-        if plain:
-            self.plain_functions[id(function)] = self.as_held(function)
-
-    def function_enters(self, f: Frame, function: Any) -> bool:
-        """The first frame of a function, or of one that needs a look each time; True if this is such a one."""
-        if id(f.globals) not in self.namespaces:
-            self.namespace(f.globals)
-        if id(f.builtins) not in self.namespaces:
-            self.namespace(f.builtins)
-        return False
-
-    def enter_defaults(self, f: Frame, function: Any) -> None:
-        defaults = function.__defaults__
-        first = f.info.code.co_argcount - len(defaults)
-        for i, default in enumerate(defaults):
-            slot = first + i
-            if f.locals[slot] is default:
-                path = self.record_of(function).path.get("__defaults__").item(i)
-                f.locals[slot] = self.light(default, path)
-
-    def enter_kwdefaults(self, f: Frame, function: Any) -> None:
-        code = f.info.code
-        for i in range(code.co_argcount, code.co_argcount + code.co_kwonlyargcount):
-            name = code.co_varnames[i]
-            default = function.__kwdefaults__.get(name, UNBOUND)
-            if f.locals[i] is default:
-                path = self.record_of(function).path.get("__kwdefaults__").entry(name)
-                f.locals[i] = self.light(default, path)
-
-    def function_part(self, function: Any, name: str) -> Any:
-        part = getattr(function, name)
-        namespace = self.namespace(part) if type(part) is dict else None
-        return part if namespace is None else as_dict(namespace)
-
-    def load_global(self, f: Frame, name: str) -> Any:
-        value = self.namespace_get(f.globals, name)
-        if value is UNBOUND:
-            value = self.namespace_get(f.builtins, name)
-        return value
+    inside_function = closures.inside_function
+    is_inside_function = closures.is_inside_function
+    as_held = closures.as_held
+    know_cells = closures.know_cells
+    load_cell = closures.load_cell
+    store_cell = closures.store_cell
+    outside_cell = closures.outside_cell
+    cell_path = closures.cell_path
+    know_closure = closures.know_closure
+    enter_cell = closures.enter_cell
+    frame_enters = closures.frame_enters
+    function_enters = closures.function_enters
+    enter_defaults = closures.enter_defaults
+    enter_kwdefaults = closures.enter_kwdefaults
+    function_part = closures.function_part
+    load_global = closures.load_global
 
     def same(self, left: Any, right: Any) -> bool:
         if left is right:

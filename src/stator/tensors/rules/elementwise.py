@@ -24,7 +24,6 @@ from stator.tensors.rules.layout import (
     is_surely_row_major,
     suggests_channels_last,
 )
-from stator.tensors.rules.regrouping import Shape
 from stator.tensors.rules.table import CPU, FLOATS, KNOWN, SAME, Fresh, Rule, is_meta, need, register
 
 _C = torch._C._nn
@@ -158,10 +157,8 @@ def _prelu(meta: Meta, weight: Meta) -> Fresh:
     """A slope for each channel, or one for all."""
     need(is_meta(meta) and is_meta(weight) and meta.dtype in FLOATS and weight.dtype is meta.dtype)
     need(len(meta.size) > 1 and len(weight.size) == 1 and weight.size[0] in (1, meta.size[1]))
-    need(is_surely_row_major(meta) or not has_one(meta.size))
-    count, rest = weight.size[0], (1,) * (len(meta.size) - 2)
-    slopes: Any = Shape((1, count, *rest), (count, 1, *rest))
-    return Fresh(tuple(meta.size), meta.dtype, elementwise(tuple(meta.size), [meta, slopes]))
+    need(are_exact([meta]) or is_definite(meta))
+    return Fresh(tuple(meta.size), meta.dtype, copied(meta))
 
 
 def _where(condition: Any, a: Any, b: Any) -> Fresh:
