@@ -531,6 +531,8 @@ class World:
         plain = not self.function_enters(f, function)
         if f.generator is not None:
             plain = False
+            if function.__closure__:  # the instruction that gives it its cells is over
+                self.know_cells(f)
         if not self.is_inside_function(function):
             if function.__defaults__:
                 self.enter_defaults(f, function)
