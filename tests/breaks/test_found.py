@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import heapq
 import inspect
 import itertools
 import os
@@ -139,6 +140,22 @@ def handled_by_except_star() -> Any:
     except* Exception as error:
         log.append(repr(error))
     return log
+
+
+class ByData:
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(self.x.sum() < other.x.sum())
+
+
+@found
+def sorted_without_a_key() -> Any:
+    items = [ByData(torch.ones(2) * n) for n in (3, 1, 2)]
+    found = sorted(items, key=None), sorted(items, key=None, reverse=True), heapq.nlargest(5, items)
+    items.sort(key=None)
+    return [[item.x.tolist() for item in row] for row in (*found, items)]
 
 
 @found

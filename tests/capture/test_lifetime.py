@@ -254,3 +254,50 @@ def test_generators_that_others_drop_are_not_interpreted(monkeypatch: Any) -> No
     monkeypatch.setattr(Machine, "interpret", noting)
     check(program, torch.arange(40.0), torch.arange(4), fullgraph=True)
     assert not [file for file in seen if "sympy" in file or "symbolic_shapes" in file]
+
+
+def test_what_a_capture_that_failed_had_is_gone(no_audit: None) -> None:
+    log: list[str] = []
+
+    class Bus:
+        def __init__(self) -> None:
+            self.members: Any = weakref.WeakSet()
+            self.methods: list[Any] = []
+
+        def join(self, one: Any) -> None:
+            self.members.add(one)
+            self.methods.append(weakref.WeakMethod(one.hear))
+            weakref.finalize(one, log.append, "finalized")
+
+        def tell(self, x: Any) -> list[Any]:
+            return [method()(x) for method in self.methods if method() is not None]
+
+    class Member:
+        heard = 0
+
+        def hear(self, x: Any) -> Any:
+            self.heard += 1
+            return x * 2
+
+        def __del__(self) -> None:
+            log.append("ended")
+
+    def program(x: Any, early: bool) -> Any:
+        one = Member()
+        bus.join(one)
+        told = bus.tell(x)
+        if early:
+            del one
+        return told, bus.tell(x), len(bus.members)
+
+    bus, kept = Bus(), Member()
+    bus.join(kept)
+    compiled = stator.compile(program, backend="eager")
+    gc.disable()
+    try:
+        for calls, early in enumerate((True, False, False), 1):
+            told, again, members = compiled(torch.ones(2), early)
+            assert (len(told), len(again), members) == (2, 2 - early, 2 - early)
+            assert log == ["ended", "finalized"] * calls
+    finally:
+        gc.enable()

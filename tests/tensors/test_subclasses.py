@@ -1,5 +1,6 @@
 """Subclasses of Tensor and torch-function modes inside of compiled functions."""
 
+import operator
 from typing import Any
 
 import pytest
@@ -257,3 +258,42 @@ def test_what_cannot_be_stood_in_for() -> None:
     with pytest.raises(stator.Unsupported) as caught:
         stator.compile(lambda x: x + 1, backend="eager", fullgraph=True)(torch.ones(2).as_subclass(Strange))
     assert caught.value.break_id == "tensor-subclass"
+
+
+class Metres(torch.Tensor):
+    """Refuses to be added to anything else."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (torch.Tensor.add, torch.add, torch.Tensor.add_, torch.Tensor.__lt__):
+            raise TypeError(f"no {func.__name__} for {len(types)}")
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+class Answering:
+    def __radd__(self, other: Any) -> str:
+        return "radd"
+
+
+def refused(x: Any) -> Any:
+    def iadd() -> None:
+        y = x
+        y += 1
+
+    calls: Any = [
+        lambda: x + x, lambda: x + torch.ones(2), lambda: 1 + x, lambda: x < 1, lambda: torch.add(x, x),
+        lambda: x.add(1), lambda: x + Answering(), lambda: x.__add__(1), lambda: operator.add(x, 1),
+        lambda: (x * 2).sum(), iadd,
+    ]  # fmt: skip
+    found: list[Any] = []
+    for call in calls:
+        try:
+            found.append(call())
+        except TypeError as error:
+            found.append(str(error))
+    return found
+
+
+def test_type_errors_in_operators() -> None:
+    x = torch.ones(2).as_subclass(Metres)
+    assert repr(stator.compile(refused, backend="eager")(x)) == repr(refused(x))

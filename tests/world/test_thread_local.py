@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+import torch
 
 import stator
 
@@ -34,3 +35,26 @@ def test_absent_attribute():
 
     with pytest.raises(AttributeError, match="'_thread._local' object has no attribute 'nothing'"):
         stator.compile(program, backend="eager")()
+
+
+def test_numbers_of_a_thread_vary():
+    meter = threading.local()
+
+    def program(x):
+        meter.steps = getattr(meter, "steps", 0) + 1
+        meter.rate = getattr(meter, "rate", 1.0) * 0.5
+        return x * meter.rate + meter.steps
+
+    stator.reset()
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+
+    def run():
+        return [compiled(torch.ones(1)).item() for _ in range(5)]
+
+    found = []
+    thread = threading.Thread(target=lambda: found.extend(run()))
+    thread.start()
+    thread.join()
+    assert found == run() == [1.5, 2.25, 3.125, 4.0625, 5.03125]
+    assert vars(meter) == {"steps": 5, "rate": 0.5**5}
+    assert stator.stats()["recompiles"] == 1

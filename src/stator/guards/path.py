@@ -389,6 +389,11 @@ def is_inner(path: Path) -> bool:
 INNER = frozenset({"frame", "parts", "count"})
 
 
+def is_thread_local(path: Path) -> bool:
+    """Whether it is a step to the attributes that a thread-local object has in this thread."""
+    return path.accessor is PART and path.key[0] == "__dict__"
+
+
 def is_frame(path: Path) -> bool:
     """Whether it is a step to the variables of a suspended generator."""
     return path.accessor is PART and path.key[0] == "frame"

@@ -62,6 +62,8 @@ class Host(ImportingWorld):
         self.locks: dict[int, Any] = {}  # outside locks that the program took
         self.held: dict[int, int] = {}  # how often it has to give them back
         self.locks_break = False  # taking a lock is a break
+        self.section: tuple[int, int] | None = None  # the lock that was taken first, and how often it had been before
+        self.protects = False  # something was read or written in such a section
         self.addresses: set[int] = set()  # of objects that it made, which it asked for
         self.noted_addresses: set[int] = set()  # likewise, by code that only wants to know objects again
         self.addresses_outside: dict[int, Any] = {}  # paths of objects from outside whose address such code asked for
@@ -85,6 +87,12 @@ class Host(ImportingWorld):
     def defer(self, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> None:
         """An effect that the entry function performs after the graph ran."""
         self.effects.append((function, tuple(args), kwargs or {}))
+
+    def begin_section(self) -> None:
+        """The program holds a lock from here on: the side that knows what is read and written notes where it is."""
+
+    def end_section(self) -> None:
+        """It holds none any more."""
 
     def is_deferred(self, value: Any) -> bool:
         return False

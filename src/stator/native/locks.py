@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any
 
@@ -12,6 +13,8 @@ from stator.native.told_addresses import STATES, refuse_state
 
 LOCK_TYPES = frozenset({type(threading.Lock()), type(threading.RLock())})
 _RLOCK = type(threading.RLock())
+# A lock that only spares a calculation: what it protects is the same whoever calculates it.
+_SPARING = functools.cached_property.__get__.__code__
 
 
 class Together:
@@ -46,6 +49,9 @@ def take(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> A
     held = host.held.get(id(lock), 0)
     if args or kwargs or host.locks_break or (held and type(lock) is not _RLOCK):
         raise host.refuse("thread", function=function.__qualname__)
+    if f.info.code is not _SPARING and host.section is None:
+        host.section = id(lock), held
+        host.begin_section()
     host.locks.setdefault(id(lock), lock)
     host.held[id(lock)] = held + 1
     return True
@@ -56,6 +62,9 @@ def give(host: Host, f: Frame, function: Any, args: list[Any], kwargs: Any) -> A
     if not host.held.get(id(lock)):  # taken before the capture began, or not at all
         raise host.refuse("thread", function=function.__qualname__)
     host.held[id(lock)] -= 1
+    if host.section == (id(lock), host.held[id(lock)]):
+        host.section = None
+        host.end_section()
 
 
 for _kind in LOCK_TYPES:

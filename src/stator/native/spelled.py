@@ -84,12 +84,19 @@ def reduce(function: Any, sequence: Any, initial: Any = UNSET, /) -> Any:
     return result
 
 
-def sorted(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> Any:
-    items = list(iterable) if type(iterable) in LAZY else builtins.list(iterable)
+def ranked(items: Any, key: Any) -> Any:
+    """A key that gives what `key` makes of each item, asked for beforehand."""
+    if key is None:
+        return None
     ranks = []
     for item in items:
         ranks.append(key(item))
-    items.sort(key=functools.partial(next, iter(ranks)), reverse=reverse)
+    return functools.partial(next, iter(ranks))
+
+
+def sorted(iterable: Any, /, *, key: Any = None, reverse: Any = False) -> Any:
+    items = list(iterable) if type(iterable) in LAZY else builtins.list(iterable)
+    items.sort(key=ranked(items, key), reverse=reverse)
     return items
 
 
@@ -104,10 +111,7 @@ def sort(items: Any, /, *, key: Any = None, reverse: Any = False) -> None:
     taken = items.copy()
     items.clear()
     try:
-        ranks = []
-        for item in taken:
-            ranks.append(key(item))
-        taken.sort(key=functools.partial(next, iter(ranks)), reverse=reverse)
+        taken.sort(key=ranked(taken, key), reverse=reverse)
     finally:
         touched = len(items)
         items[:] = taken
@@ -246,5 +250,5 @@ def twin_of(f: Frame, rows: Rows, given: Any) -> Any:
 for _rows in ROWS.values():
     for _row in _rows:
         _row.twin.__code__ = _row.twin.__code__.replace(co_filename=FILE)
-for _function in (extreme, waits, greater, less):
+for _function in (extreme, waits, greater, less, ranked):
     _function.__code__ = _function.__code__.replace(co_filename=FILE)

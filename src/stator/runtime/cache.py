@@ -73,8 +73,17 @@ def renew(entry: Entry) -> bool:
 
 
 def end_frames(failed: BaseException) -> None:
-    """What frames of a failed capture hold may be scopes of torch's: they must not reach further."""
+    """What frames of a failed capture hold may be scopes of torch's: they must not reach further.
+
+    Errors of stator's own that led to this one would keep them, and what the program had made, in a cycle.
+    """
     traceback.clear_frames(failed.__traceback__)
+    error: BaseException | None = failed
+    while error is not None and (error := error.__cause__ or error.__context__) is not None:
+        if not type(error).__module__.startswith("stator.") or error.__traceback__ is None:
+            return  # the program's, which may be handling it
+        traceback.clear_frames(error.__traceback__)
+        error.__traceback__ = None
 
 
 class Cache:

@@ -377,6 +377,11 @@ class Capture:
         if any(host.held.values()):
             self.unmade = set(locks.LOCK_TYPES)
             raise unsupported("thread", "a lock is held beyond the end of the graph", function="the function")
+        if host.protects and not self.options.fullgraph:
+            self.unmade = set(locks.LOCK_TYPES)
+            raise unsupported(
+                "thread", "what a lock protects is read before the lock is taken", function="the function"
+            )
         check_callbacks(host)
         self.check_drops(result)
         host.settle_modules()

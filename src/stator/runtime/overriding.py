@@ -6,6 +6,7 @@ function they are told, C says itself: the call is made for real, and caught whe
 
 from __future__ import annotations
 
+import operator
 import types
 from typing import Any
 
@@ -16,7 +17,7 @@ from stator._frames import UNBOUND
 from stator.emit.plan import SELF, CannotRebuild, Const, Heap, Plan, piece
 from stator.emit.recipes import register_whole
 from stator.eval.ops_except import CALLED
-from stator.frame import Frame
+from stator.frame import RAISED, Frame, Raised
 from stator.native.callers import call_python
 from stator.native.rows import standin
 from stator.tensors.recording_mode import Caught
@@ -27,6 +28,16 @@ from stator.tensors.traced import TracedTensor
 
 HANDLER = "__torch_function__"
 NOT_DISPATCHED: Any = object()
+ARITHMETIC = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift",
+)  # fmt: skip
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+SIGNS = (*ARITHMETIC, *(f"i{name}" for name in ARITHMETIC), *COMPARISONS)
+METHODS = (f"__{prefix}{name}__" for name in SIGNS for prefix in ("", "r"))
+# Where C takes a TypeError for NotImplemented: the other operand is asked, and the error tells the types.
+FORGIVING = {getattr(operator, f"__{name}__") for name in SIGNS} | {
+    method for name in METHODS if type(method := getattr(torch.Tensor, name, None)) is types.MethodDescriptorType
+}
 
 
 class Bare:
@@ -105,7 +116,12 @@ def dispatch(host: Any, f: Frame, function: Any, args: Any, kwargs: Any) -> Any:
         return call_plainly(host, f, function, args, kwargs, modes=True)
     kinds = tuple(host.class_of(value) for value in classes)
     given = [called.func, kinds, called.args, {} if called.kwargs is None else called.kwargs]
-    return ask(host, f, classes, given)
+    try:
+        return ask(host, f, classes, given)
+    except Raised as raised:
+        if raised is not RAISED or function not in FORGIVING or not isinstance(f.error, TypeError):
+            raise
+    raise host.refuse("tensor-subclass", "a TypeError that an operator does not pass on", type=HANDLER)
 
 
 def ask(host: Any, f: Frame, classes: list[Any], given: list[Any]) -> Any:

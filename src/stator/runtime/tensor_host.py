@@ -50,6 +50,7 @@ from stator.runtime import (
     padding,
     pinning,
     prepared,
+    sections,
     small_tensors,
     symbolic_host,
     tensor_lists,
@@ -115,6 +116,7 @@ class TensorHost(NumberHost):
         self.recorder.told = functools.partial(heard_warnings.give, self)
         self.recorder.is_outside = lambda tensor: id(tensor) in self.records
         self.recorder.looked_at = self.guard_part
+        self.entered: sections.Section | None = None
         self.told_compiling = False  # the program asked, and the answer was yes
         self.copied: Any = None  # where a copy may be none, see runtime/cutting.py
         self.cut: Any = None  # where a tensor is cut that may be short enough, see there
@@ -284,6 +286,12 @@ class TensorHost(NumberHost):
     def is_overridden(self, args: Any, kwargs: Any) -> bool:
         """Whether classes of arguments have a say in a call."""
         return overriding.is_enabled(self, list(overriding.flat([*args, *(kwargs or {}).values()])))
+
+    def begin_section(self) -> None:
+        self.entered = sections.begin(self)
+
+    def end_section(self) -> None:
+        self.protects = self.protects or (self.entered is not None and sections.protects(self, self.entered))
 
     def has_own_device(self) -> bool:
         return bool(devices_inside()[0])

@@ -146,4 +146,4 @@ _PLAIN = frozenset(
         paths.UPCOMING,
     }
 )
-_LEADING = (paths.is_summary, paths.is_pairs, paths.is_inner)  # parts that are
+_LEADING = (paths.is_summary, paths.is_pairs, paths.is_inner, paths.is_thread_local)  # parts that are

@@ -99,6 +99,8 @@ def frame_enters(world: World, f: Frame) -> None:
     plain = not world.function_enters(f, function)
     if f.generator is not None:
         plain = False
+        if function.__closure__:  # the instruction that gives it its cells is over
+            world.know_cells(f)
     if not world.is_inside_function(function):
         if function.__defaults__:
             world.enter_defaults(f, function)
