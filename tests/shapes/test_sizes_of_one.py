@@ -338,3 +338,38 @@ def test_a_mean_of_one_value_is_refused_as_in_eager():
     with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
         compiled(torch.randn(1, 8, 1))
     assert stator.stats()["recompiles"] <= 2
+
+
+def normalised(x):
+    """Groups of several channels, and of one: then a single value is refused."""
+    return F.group_norm(x, 4) + 1, F.group_norm(x.to(memory_format=torch.channels_last), 2) * 2
+
+
+def alone(x):
+    return F.group_norm(x, 8) + 1
+
+
+@pytest.mark.parametrize("program", [normalised, alone])
+def test_groups_of_images_of_one_pixel(program):
+    sizes = [(2, 8, 4, 4), (3, 8, 5, 6), (2, 8, 1, 1), (1, 8, 1, 3), (1, 8, 2, 2), (4, 8, 1, 1)]
+    calls = [(torch.randn(size),) for size in sizes]
+    report = check(program, vary=calls, expect_recompiles=None, expect_graphs=None, tolerance=1e-6)
+    assert report.gained("frames_captured") == 2
+
+
+def test_a_group_of_one_value_is_refused():
+    sizes = [(2, 8, 4, 4), (3, 8, 5, 6), (1, 8, 1, 1), (1, 8, 2, 1)]
+    calls = [(torch.randn(size),) for size in sizes]
+    loose = dict.fromkeys(("expect_recompiles", "expect_graphs", "expect_breaks"))
+    check(alone, vary=calls, fullgraph=False, tolerance=1e-6, **loose)
+
+
+def table(x):
+    """Another branch of the program for one size of images, whatever the batch is."""
+    return x.sum((2, 3)) if x.shape[2] == 4 else x.flatten(1).mean(1)
+
+
+def test_a_batch_of_one_in_another_branch():
+    sizes = [(2, 3, 4, 4), (3, 3, 5, 5), (1, 3, 4, 4), (4, 3, 4, 4), (1, 3, 6, 6), (5, 3, 4, 4)]
+    report = check(table, vary=[(torch.randn(size),) for size in sizes], expect_recompiles=None, expect_graphs=None)
+    assert report.gained("frames_captured") == 3
