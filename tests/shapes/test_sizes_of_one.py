@@ -373,3 +373,15 @@ def test_a_batch_of_one_in_another_branch():
     sizes = [(2, 3, 4, 4), (3, 3, 5, 5), (1, 3, 4, 4), (4, 3, 4, 4), (1, 3, 6, 6), (5, 3, 4, 4)]
     report = check(table, vary=[(torch.randn(size),) for size in sizes], expect_recompiles=None, expect_graphs=None)
     assert report.gained("frames_captured") == 3
+
+
+def masks(x):
+    near = (torch.arange(6) % 2 == 0)[None, None, None]
+    far = x[:, None, :, None] > 0
+    return torch.logical_and(far, near), far.logical_or(near), torch.logical_xor(x, x[:1])
+
+
+def test_masks_for_a_batch_of_one():
+    calls = [(torch.randn(size),) for size in [(2, 5), (3, 7), (1, 5), (4, 1), (1, 1), (2, 8)]]
+    report = check(masks, vary=calls, expect_recompiles=1, expect_graphs=2)
+    assert report.gained("frames_captured") == 2
