@@ -136,6 +136,37 @@ def even_at_once(x, height, width):
     return x
 
 
+class Patches(nn.Module):
+    """Two branches use the same variable for amounts; behind the first patches, channels lie next to each other."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.norm = nn.Conv2d(3, 4, 2, 2), nn.Conv2d(4, 4, 2, 2), nn.LayerNorm(4)
+
+    def padded(self, x, height, width):
+        if width % 2 != 0:
+            amounts = (0, 2 - width % 2)
+            x = F.pad(x, amounts)
+        if height % 2 != 0:
+            amounts = (0, 0, 0, 2 - height % 2)
+            x = F.pad(x, amounts)
+        return x
+
+    def forward(self, x):
+        x = self.first(self.padded(x * 2, *x.shape[2:]))
+        rows, _, height, width = x.shape
+        x = self.norm(x.flatten(2).transpose(1, 2)).transpose(1, 2).reshape(rows, 4, height, width)
+        return self.second(self.padded(x, height, width)) + 1
+
+
+@pytest.mark.parametrize("start", [0, 3])
+def test_amounts_of_two_branches_in_one_variable(start):
+    sizes = [(2, 16, 12), (3, 20, 18), (4, 13, 17), (1, 15, 10), (2, 10, 15), (1, 1, 1), (3, 2, 2), (2, 1, 7)]
+    calls = [(torch.randn(rows, 3, height, width),) for rows, height, width in sizes[start:] + sizes[:start]]
+    report = check(Patches(), vary=calls, expect_recompiles=None, expect_graphs=None, tolerance=1e-6)
+    assert report.gained("frames_captured") == 2
+
+
 def merged(x, pad=even):
     """Patches are merged in pairs."""
     x = pad(x, *x.shape[1:3])
@@ -271,6 +302,26 @@ def amounts_read_later(x):
     return x * 2, amounts
 
 
+def amounts_read_in_the_next_round(x):
+    amounts, known = "none", []
+    for _ in range(2):
+        known.append(amounts)
+        odd = x.shape[1] % 2
+        if odd == 1:
+            amounts = (0, 0, 0, odd)
+            x = F.pad(x, amounts)
+    return x * 2, known
+
+
+def amounts_in_a_closure(x):
+    amounts = (1,)
+    odd = x.shape[1] % 2
+    if odd == 1:
+        amounts = (0, 0, 0, odd)
+        x = F.pad(x, amounts)
+    return x * 2, (lambda: amounts)()
+
+
 def more_than_two(x):
     if x.shape[1] % 4 == 1:
         x = F.pad(x, (0, 0, 0, x.shape[1] % 4))
@@ -304,6 +355,8 @@ SEEN = [
     other_amount,
     read_later,
     amounts_read_later,
+    amounts_read_in_the_next_round,
+    amounts_in_a_closure,
     more_than_two,
 ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -338,3 +340,87 @@ def test_a_mean_of_one_value_is_refused_as_in_eager():
     with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
         compiled(torch.randn(1, 8, 1))
     assert stator.stats()["recompiles"] <= 2
+
+
+def normalised(x):
+    """Groups of several channels, and of one: then a single value is refused."""
+    return F.group_norm(x, 4) + 1, F.group_norm(x.to(memory_format=torch.channels_last), 2) * 2
+
+
+def alone(x):
+    return F.group_norm(x, 8) + 1
+
+
+@pytest.mark.parametrize("program", [normalised, alone])
+def test_groups_of_images_of_one_pixel(program):
+    sizes = [(2, 8, 4, 4), (3, 8, 5, 6), (2, 8, 1, 1), (1, 8, 1, 3), (1, 8, 2, 2), (4, 8, 1, 1)]
+    calls = [(torch.randn(size),) for size in sizes]
+    report = check(program, vary=calls, expect_recompiles=None, expect_graphs=None, tolerance=1e-6)
+    assert report.gained("frames_captured") == 2
+
+
+def test_a_group_of_one_value_is_refused():
+    sizes = [(2, 8, 4, 4), (3, 8, 5, 6), (1, 8, 1, 1), (1, 8, 2, 1)]
+    calls = [(torch.randn(size),) for size in sizes]
+    loose = dict.fromkeys(("expect_recompiles", "expect_graphs", "expect_breaks"))
+    check(alone, vary=calls, fullgraph=False, tolerance=1e-6, **loose)
+
+
+def table(x):
+    """Another branch of the program for one size of images, whatever the batch is."""
+    return x.sum((2, 3)) if x.shape[2] == 4 else x.flatten(1).mean(1)
+
+
+def test_a_batch_of_one_in_another_branch():
+    sizes = [(2, 3, 4, 4), (3, 3, 5, 5), (1, 3, 4, 4), (4, 3, 4, 4), (1, 3, 6, 6), (5, 3, 4, 4)]
+    report = check(table, vary=[(torch.randn(size),) for size in sizes], expect_recompiles=None, expect_graphs=None)
+    assert report.gained("frames_captured") == 3
+
+
+def masks(x):
+    near = (torch.arange(6) % 2 == 0)[None, None, None]
+    far = x[:, None, :, None] > 0
+    return torch.logical_and(far, near), far.logical_or(near), torch.logical_xor(x, x[:1])
+
+
+def test_masks_for_a_batch_of_one():
+    calls = [(torch.randn(size),) for size in [(2, 5), (3, 7), (1, 5), (4, 1), (1, 1), (2, 8)]]
+    report = check(masks, vary=calls, expect_recompiles=1, expect_graphs=2)
+    assert report.gained("frames_captured") == 2
+
+
+def images_of_rows(x):
+    """Height and width are calculated; that they make up all rows is no matter of how many images there are."""
+    images, rows, channels = x.shape
+    height = int(math.sqrt(rows))
+    made = x.reshape(images, height, rows // height, channels)
+    return made.permute(0, 3, 1, 2) * 2
+
+
+def heads_of_images(x):
+    images, channels, height, width = x.shape
+    rows = (x * 2).reshape(images, 2, channels // 2, height * width).transpose(2, 3).softmax(-1)
+    wide = rows.shape[2] // width
+    made = rows.reshape(images, 2, wide, rows.shape[2] // wide, -1)
+    return made.permute(0, 1, 4, 2, 3).reshape(images, channels, wide, width) + 1
+
+
+def given_height(x, height, width):
+    rows = x.transpose(1, 2).contiguous().transpose(1, 2)
+    return rows.reshape(len(x), height, width, -1).permute(0, 3, 1, 2).contiguous() * 2
+
+
+LENGTHS = [(2, 4), (3, 5), (1, 4), (4, 6), (1, 3), (2, 2)]
+
+
+@pytest.mark.parametrize("order", [LENGTHS, LENGTHS[2:] + LENGTHS[:2]])
+@pytest.mark.parametrize("program", [images_of_rows, given_height, heads_of_images])
+def test_a_batch_of_one_next_to_regrouped_rows(program, order):
+    given = {
+        images_of_rows: lambda rows, n: (torch.randn(rows, n * n, 8),),
+        given_height: lambda rows, n: (torch.randn(rows, n * n, 8), n, n),
+        heads_of_images: lambda rows, n: (torch.randn(rows, 8, n, n),),
+    }
+    calls = [given[program](*sizes) for sizes in order]
+    report = check(program, vary=calls, expect_recompiles=None, expect_graphs=None, tolerance=1e-6)
+    assert report.gained("frames_captured") == 2

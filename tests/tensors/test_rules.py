@@ -450,6 +450,7 @@ CASES = {
         for f in (operator.and_, operator.or_, operator.xor, operator.eq, operator.lt, operator.ge)
     },
     **{f"torch.{f.__name__}": binary(f) for f in (torch.add, torch.div, torch.pow, torch.minimum)},
+    **{f.__name__: binary(f) for f in (torch.logical_and, T.logical_or, T.logical_xor)},
     **{f.__name__: unary(f) for f in (operator.neg, operator.abs, F.relu, F.silu, F.elu, F.leaky_relu, F.mish, T.relu)},
     **{f.__name__: unary(f) for f in (T.exp, T.log, T.rsqrt, torch.tanh, T.sigmoid, T.cos, T.erf, T.reciprocal)},
     **{f"to {f.__name__}": unary(f) for f in (T.float, T.double, T.half, T.bfloat16, T.long, T.int, T.bool)},

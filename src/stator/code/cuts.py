@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from stator.code.decode import CodeInfo
-from stator.code.flow311 import SHARING
+from stator.code.flow311 import CLOSING
+from stator.code.needed import looks_at_variables, needed_slots
 from stator.code.terms import Reader
 from stator.code.terms311 import COMPARISON, Term
 
@@ -78,10 +79,10 @@ class BranchReader(Reader):
             steps, comparison, (term, target) = self.condition()
             others.append((comparison, steps))
         if term == "store" and kind != "if" and body in (None, self.last):
-            body, stored = None, self.last
+            body = None
             self.expect("variable", target)
             variable, target = target, self.expect("unless")
-            if variable in read_outside(self.info, stored, self.unit):
+            if variable in read_behind(self.info, self.unit) | read_behind(self.info, target):
                 raise NotRead
         elif term != "unless" or kind == "or":
             raise NotRead
@@ -117,15 +118,13 @@ def branch_at(info: CodeInfo, unit: int) -> BranchReader:
     return BranchReader(info, info.ops[unit][2] if info.names[unit] == COMPARISON else unit)
 
 
-def read_outside(info: CodeInfo, start: int, end: int) -> set[int]:
-    """The variables that instructions other than these units read."""
-    if "locals" in info.code.co_names:
+def read_behind(info: CodeInfo, unit: int) -> set[int]:
+    """The variables that are read from an instruction on before they get another value, or that closures know."""
+    if looks_at_variables(info.code):
         raise NotRead
-    return {
-        arg
-        for unit, (name, (_, arg, _)) in enumerate(zip(info.names, info.ops, strict=True))
-        if name in SHARING and not start <= unit < end
-    }
+    needed = needed_slots(info, unit)
+    found = {slot for slot in range(needed.bit_length()) if needed >> slot & 1}
+    return found | {arg for name, (_, arg, _) in zip(info.names, info.ops, strict=True) if name in CLOSING}
 
 
 def _read(reader: BranchReader) -> Cut:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 READING = frozenset({"LOAD_FAST", "DELETE_FAST"})  # a variable; deleting one that is not there raises
-SHARING = READING | {"LOAD_CLOSURE"}  # the same, or its cell
+CLOSING = frozenset({"LOAD_CLOSURE"})  # the cell of one
 STORING = "STORE_FAST"
 ASSIGNING = frozenset({STORING, "DELETE_FAST"})
 UNPACKING = "UNPACK_SEQUENCE"

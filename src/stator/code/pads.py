@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from stator.code.cuts import BranchReader, NotRead, Steps, branch_at, read_outside
+from stator.code.cuts import BranchReader, NotRead, Steps, branch_at, read_behind
 from stator.code.decode import CodeInfo
 
 # How many values are taken for the one that is left.
@@ -25,7 +25,7 @@ _NAMED = ("global", "attribute", "method")
 _LAST = frozenset({"pad", "cat", "concat"})  # names of functions whose results are kept
 _MADE = frozenset(
     {"zeros", "new_zeros", "ones", "new_ones", "full", "new_full"}
-)  # for variables that nothing else reads
+)  # for variables that nothing reads behind the branch
 _OTHERS = _MADE | {"size"}
 _MOST = 128  # terms
 
@@ -48,14 +48,14 @@ def pad_after(info: CodeInfo, unit: int) -> Pad | None:
 
 def _read(reader: BranchReader) -> Pad:
     others, target = reader.conditions()
-    body, results, amounts = reader.unit, {}, set()
+    results, amounts = {}, set()
     while not reader.is_at(target):
         unit, variable = _statement(reader)
         if unit is None:
             amounts.add(variable)
         else:
             results[unit] = variable
-    read = read_outside(reader.info, body, target)
+    read = read_behind(reader.info, target)
     if not results or not amounts.isdisjoint(read | set(results.values())):
         raise NotRead
     return Pad(others, results, frozenset(set(results.values()) - read))

@@ -32,6 +32,7 @@ class Failure:
     new: str
     origin: Any
     sentence: str
+    key: Any = None
 
     @property
     def text(self) -> str:
@@ -261,7 +262,7 @@ def _failure(row: Row, arg_names: Sequence[str], value: Any = None, new: str | N
         except Exception:
             new = show(value)
     where = "" if path is None else path.describe(arg_names)
-    return Failure(path, check, old, new, origin, check.sentence.format(path=where, old=old, new=new))
+    return Failure(path, check, old, new, origin, check.sentence.format(path=where, old=old, new=new), key)
 
 
 def _describe(row: Row, arg_names: Sequence[str]) -> str:

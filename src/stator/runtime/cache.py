@@ -29,7 +29,7 @@ from stator.runtime import first_rounds, first_tests, inherited, module_hooks, p
 from stator.runtime.calls import Call
 from stator.runtime.capture import Capture, Entry
 from stator.runtime.continuation import Break
-from stator.runtime.learned import UNSETTLED, Learned, Lesson
+from stator.runtime.learned import UNSETTLED, Learned, Lesson, is_about_one
 from stator.runtime.optimizers import PLAINLY
 from stator.runtime.replaced import refusal
 from stator.runtime.tail import GoingOn
@@ -237,7 +237,8 @@ class Cache:
                 with torch._C.DisableTorchFunction():  # classes of tensors may watch who looks at them
                     self.learned.observe(entry.guards, call.values, entry.light)
                 self.learned.see_classes(entry.classes)
-            if any(failure.check is RELATION for failure in failures):  # it may have been asked whether a size is one
+            relations = [failure.key for failure in failures if failure.check is RELATION]
+            if any(is_about_one(relation, call.values) for relation in relations):  # it may have been asked
                 self.learned.guesses.give_up_ones()
             events.emit("recompile", name=call.name, code=call.code, reasons=reasons)
             return True

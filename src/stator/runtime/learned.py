@@ -20,7 +20,7 @@ from stator.guards.check import EQ, IS, KEYS, LEN, PRESENT, RELATION, TENSOR, Ch
 from stator.guards.constant import same
 from stator.guards.guardset import Failure, GuardSet
 from stator.guards.path import ARG, ITEM, ITERAT, KEY, KEYAT, SEQ, UPCOMING, Missing, Path, is_frame
-from stator.guards.relation import INT
+from stator.guards.relation import INT, Relation
 from stator.guards.tensor_spec import TensorSpec
 from stator.shapes.guesses import Guesses
 from stator.shapes.profile import Name, current, name_of
@@ -222,6 +222,12 @@ class Learned:
         seen.update(vars(member).get("_name_", "") for member in members)  # one that is being made has no name
         if len(seen) > MOST_MEMBERS:
             self.lessons.add((path, "identity", 0))
+
+
+def is_about_one(relation: Relation, values: Sequence[Any]) -> bool:
+    """Whether a size that is one in this call has a part in a relation."""
+    sizes = [(path, dim) for operand in relation.operands for path, kind, dim in operand.lessons() if kind == "size"]
+    return any(path.load(values, {}).shape[dim] == 1 for path, dim in sizes)
 
 
 def refuted(guards: GuardSet, values: Sequence[Any]) -> set[Path]:

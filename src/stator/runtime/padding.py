@@ -26,7 +26,7 @@ from stator.shapes.scalar import TracedInt
 from stator.shapes.symbols import Symbols
 from stator.tensors.doubts import ASKING
 from stator.tensors.lowering import ForeignArgument
-from stator.tensors.rules.layout import is_surely_row_major
+from stator.tensors.rules.layout import is_surely_channels_last, is_surely_row_major
 from stator.tensors.signals import NotLeaf, OutsideAttribute
 from stator.tensors.traced import TracedTensor
 
@@ -164,8 +164,9 @@ def _is_like(host: Any, old: Any, made: Any) -> bool:
     """Whether a tensor tells nothing by its type, memory or history that the one before it would not."""
     if type(old) is not TracedTensor or old._stands_for is not torch.Tensor or host.recorder.real(made) is not None:
         return False
-    alike = all(getattr(old._meta, name) == getattr(made._meta, name) for name in _KEPT)
-    return alike and is_surely_row_major(old._meta) and is_surely_row_major(made._meta)
+    metas = old._meta, made._meta
+    alike = all(getattr(metas[0], name) == getattr(metas[1], name) for name in _KEPT)
+    return alike and any(all(map(lies, metas)) for lies in (is_surely_row_major, is_surely_channels_last))
 
 
 def end(host: Any, f: Frame) -> None:

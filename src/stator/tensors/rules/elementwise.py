@@ -132,6 +132,12 @@ def _comparison(a: Any, b: Any) -> Fresh:
     return _common(a, b, dtype=torch.bool, brought=promoted(a, b))
 
 
+def _logical(a: Meta, b: Meta) -> Fresh:
+    """What is true of two tensors, of any types."""
+    need(is_meta(a) and is_meta(b))
+    return _comparison(a, b)
+
+
 def _floating(meta: Meta) -> Fresh:
     """Functions whose results are never integers."""
     need(is_meta(meta) and (meta.dtype in FLOATS or is_row_major(meta)))
@@ -246,6 +252,8 @@ _ROWS: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = (
     (_power, (operator.pow, torch.pow)),
     (_bits, (operator.and_, operator.or_, operator.xor)),
     (_comparison, (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)),
+    (_logical, (torch.logical_and, torch.logical_or, torch.logical_xor)),
+    (_logical, (_T.logical_and, _T.logical_or, _T.logical_xor)),
     (_kept, (operator.neg, torch.neg, operator.abs, torch.abs, _T.abs)),
     (_activation, (F.relu, F.silu, _C.silu, F.leaky_relu, F.elu, F.mish, torch.relu, _T.relu)),
     (_gelu, (F.gelu,)),

@@ -121,6 +121,14 @@ def is_surely_row_major(meta: Meta) -> bool:
     return True
 
 
+def is_surely_channels_last(meta: Meta) -> bool:
+    """Whether the strides are those of a fresh tensor with several channels next to each other, in any case."""
+    if len(meta.size) not in (4, 5) or not surely(operator.gt, meta.size[1], 1):
+        return False
+    alike = (surely(operator.eq, *pair) for pair in zip(meta.stride, channels_last(meta.size), strict=True))
+    return all(surely(operator.ge, length, 1) for length in meta.size) and all(alike)
+
+
 def is_definite(meta: Meta) -> bool:
     """Whether no stride is arbitrary because its size is one: FakeTensor and eager disagree about some of those."""
     if is_surely_row_major(meta) or not has_one(meta.size) or is_row_major(meta):
