@@ -151,7 +151,7 @@ class Nodes:
 
 
 def _takes(node: Any, args: Sequence[Any], origins: dict[int, Any], reached: list[bool] | None) -> bool:
-    """Whether a node leads to these very inputs, one by one; of those that are not reached AOTAutograd takes no history.
+    """Whether a node leads to these very inputs, one by one; of those not reached AOTAutograd takes no history.
 
     `origins` are the nodes that some of them had before.
     """
