@@ -30,6 +30,8 @@ SIZED = {
     "kron": lambda x, y: (torch.kron(x, y), y.kron(x).sum(0)),
     "kron of other ranks": lambda x, y: torch.kron(x[0], y) + 1,
     "kron that raises": lambda x, y: torch.kron(x.t(), y),
+    "fill_diagonal_": lambda x, y: ((x @ x.t()).fill_diagonal_(0.5), (x @ y[:2]).fill_diagonal_(3, wrap=False) * 2),
+    "fill_diagonal_ of ints": lambda x, y: (x[:, :1] > x[:, 0]).byte().fill_diagonal_(1).sum(0),
     "vander": lambda x, y: (torch.vander(x[:, 0].contiguous()), torch.vander(y[0], increasing=True)),
 }
 

@@ -93,7 +93,7 @@ def undefining(
 ) -> Callable[..., Sequence[Any]]:
     """`compiled`, whose inputs get no gradient if nothing that depends on them does; or the recorded operations where
     an input has hooks, which a node would call with None."""
-    nodes = Nodes(written)
+    nodes = Nodes(written, led)
     pick: Any = None
 
     def run(*args: Any) -> Sequence[Any]:
@@ -119,8 +119,9 @@ def _differentiable(args: Sequence[Any]) -> list[int]:
 class Nodes:
     """The nodes that AOTAutograd puts into the history of what one graph gives."""
 
-    def __init__(self, written: Sequence[int] = ()) -> None:
+    def __init__(self, written: Sequence[int] = (), led: Reach | None = None) -> None:
         self.written = written  # inputs with another history than before
+        self.led = led
         self.known = False  # that they lead to the inputs of the graph, one by one
 
     def behind(
@@ -139,20 +140,29 @@ class Nodes:
                     found.setdefault(node, {})[place] = len(outputs) + i
         if not self.known:
             origins = dict(zip(self.written, before, strict=True))
-            self.known = bool(found) and all(_takes(node, args, origins) for node in found)
+            self.known = bool(found) and all(
+                _takes(node, args, origins, self._reached(places)) for node, places in found.items()
+            )
         return list(found.items()) if self.known else []
 
+    def _reached(self, places: dict[int, int]) -> list[bool] | None:
+        """Which inputs some output of a node depends on; views of inputs are made behind the node."""
+        return None if self.led is None else [not one.isdisjoint(places.values()) for one in self.led]
 
-def _takes(node: Any, args: Sequence[Any], origins: dict[int, Any]) -> bool:
-    """Whether a node leads to these very inputs, one by one; `origins` are the nodes that some of them had before."""
+
+def _takes(node: Any, args: Sequence[Any], origins: dict[int, Any], reached: list[bool] | None) -> bool:
+    """Whether a node leads to these very inputs, one by one; of those not reached AOTAutograd takes no history.
+
+    `origins` are the nodes that some of them had before.
+    """
     tensors = [(i, arg) for i, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
     edges = [edge for edge, _ in node.next_functions]
     if len(edges) != len(tensors):
         return False
-    for edge, (i, tensor) in zip(edges, tensors, strict=True):
+    for place, (edge, (i, tensor)) in enumerate(zip(edges, tensors, strict=True)):
         origin = origins.get(i, tensor.grad_fn)
         if edge is None:
-            if tensor.requires_grad and i not in origins:
+            if tensor.requires_grad and i not in origins and (reached is None or reached[place]):
                 return False
         elif origin is None:
             if getattr(edge, "variable", None) is not tensor:

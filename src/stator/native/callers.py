@@ -17,7 +17,17 @@ from stator.eval.methods import described, next_method
 from stator.frame import RAISED, Frame
 from stator.native import policy
 from stator.native.held import check_referent, entered
-from stator.native.receivers import check_bases, check_cache, check_called, check_receiver, unbound, writes
+from stator.native.receivers import (
+    APPLYING,
+    LruCache,
+    check_applied,
+    check_bases,
+    check_cache,
+    check_called,
+    check_receiver,
+    unbound,
+    writes,
+)
 from stator.native.rows import NAMED_METHODS, OUTSIDE_METHODS, OVERRIDES, STANDINS, Caller, method_row, standin
 from stator.world.door import by_identity, is_free
 from stator.world.world import World
@@ -26,7 +36,6 @@ if TYPE_CHECKING:
     from stator.native.host import Host
 
 Function, Builtin = types.FunctionType, types.BuiltinFunctionType
-LruCache: Any = type(functools.lru_cache(len))
 BuiltinOfClass: Any = type(re.compile("").match)  # C methods that know the class defining them
 CO_VARARGS, CO_VARKEYWORDS = 0x04, 0x08
 OWN_FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -143,6 +152,8 @@ def decided(host: Host, f: Frame, function: Any, args: list[Any], kwargs: dict[s
     if decision == "run":
         if host.recorder is not None and host.recorder.has_arrays:
             host.check_arguments(function, args)
+        if function in APPLYING:
+            check_applied(host, args, kwargs)
         within = answering(f, function, args) if args else None
         if type(within) is Function and function in ASKED and not kwargs:
             return number_answered(host, f, function, within, args[0])
@@ -308,6 +319,8 @@ def call_object(host: Host, f: Frame, obj: Any, args: list[Any], kwargs: dict[st
     else:
         check_called(host, obj, args)
     within = obj.func if type(obj) is functools.partial else None
+    if type(within) is LruCache:
+        return host.call(f, within, [*obj.args, *args], {**obj.keywords, **(kwargs or {})})
     return call_python(host, f, obj, args, kwargs, within.__func__ if type(within) is types.MethodType else within)
 
 

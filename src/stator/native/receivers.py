@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import types
+import itertools
+from functools import lru_cache, reduce
+from types import FunctionType, MethodDescriptorType
 from typing import TYPE_CHECKING, Any
 
 from stator import _frames
@@ -13,6 +15,12 @@ from stator.world.door import is_free
 
 if TYPE_CHECKING:
     from stator.native.host import Host
+
+LruCache: Any = type(lru_cache(len))
+APPLYING = frozenset(
+    {map, filter, reduce, itertools.starmap, itertools.filterfalse, itertools.takewhile, itertools.dropwhile}
+    | {itertools.groupby, itertools.accumulate}
+)
 
 VALUE_TYPES = (int, float, complex, str, bytes, tuple, frozenset)
 
@@ -49,7 +57,7 @@ def unbound(function: Any, owner: Any) -> Any:
     """The descriptor that a bound C method came from, which a subclass may override."""
     for base in type.__dict__["__mro__"].__get__(type(owner)):
         found = _frames.class_dict(base).get(function.__name__)
-        if type(found) is types.MethodDescriptorType and found.__get__(owner) == function:
+        if type(found) is MethodDescriptorType and found.__get__(owner) == function:
             return found
     return function
 
@@ -105,6 +113,15 @@ def check_called(host: Host, obj: Any, args: list[Any]) -> None:
 
 def check_cache(host: Host, wrapper: Any) -> None:
     """What an outside lru_cache holds cannot be seen or put back: only caches of immutable values may be used."""
-    home = getattr(getattr(wrapper, "__wrapped__", None), "__module__", None)  # functools sets it after making one
-    if id(wrapper) in host.records and home not in policy.VALUE_CACHES:
+    function = getattr(wrapper, "__wrapped__", None)  # functools sets it after making one
+    home = getattr(function, "__module__", None)
+    outside = id(wrapper) in host.records or (type(function) is FunctionType and not host.is_inside_function(function))
+    if outside and home not in policy.VALUE_CACHES:
         raise host.refuse("native-outside-object", f"call of a function of {home} with lru_cache", function="lru_cache")
+
+
+def check_applied(host: Host, args: list[Any], kwargs: dict[str, Any] | None) -> None:
+    """C code that calls what it is given would fill an lru_cache from outside."""
+    for arg in (*args, *kwargs.values()) if kwargs else args:
+        if type(arg) is LruCache:
+            check_cache(host, arg)

@@ -26,7 +26,8 @@ from stator.guards.check import EQ, IS
 from stator.guards.path import Path
 from stator.native import policy
 from stator.native.addresses import pin_identity
-from stator.native.callers import CALLERS, LruCache, call_python
+from stator.native.callers import CALLERS, call_python
+from stator.native.receivers import LruCache, check_cache
 from stator.runtime.footprint import Footprint
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedInt
@@ -77,6 +78,8 @@ def call_cached(host: Any, f: Frame, wrapper: Any, args: list[Any], kwargs: dict
     """A call of a cached function. A break in there is at the call: the cache takes the result."""
     f.tail = -1
     function = getattr(wrapper, "__wrapped__", None)  # functools sets it after making one
+    if id(wrapper) not in host.records:
+        check_cache(host, wrapper)
     if id(wrapper) not in host.records or getattr(function, "__module__", None) in policy.VALUE_CACHES:
         return call_python(host, f, wrapper, [plain(arg) for arg in args], kwargs)
     if function is None:

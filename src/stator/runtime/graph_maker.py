@@ -12,6 +12,7 @@ import torch
 from stator.errors import BackendError
 from stator.graph.backends import BACKENDS, backend_name, compile_graph, traces
 from stator.graph.filled import fill, unless_empty
+from stator.graph.grad_mode import begun_in_it, calling_in_it, enters
 from stator.graph.heard import HEARD
 from stator.graph.index_ranges import looking_first
 from stator.graph.joined import can_join, joined
@@ -219,19 +220,29 @@ class GraphMaker:
         try:
             if self.thresholds and self.backend != "eager":
                 gc.set_threshold(*self.thresholds)
-            function = compile_graph(
-                module,
-                examples,
-                self.backend,
-                mode=options.mode,
-                options=options.options,
-                dynamic=options.dynamic,
-                fake_mode=mode,
-            )
+            late = self.begins_late(module)
+            with torch.set_grad_enabled(late or torch.is_grad_enabled()):
+                function = compile_graph(
+                    begun_in_it(module) if late else module,
+                    examples,
+                    self.backend,
+                    mode=options.mode,
+                    options=options.options,
+                    dynamic=options.dynamic,
+                    fake_mode=mode,
+                )
         finally:
             if self.thresholds:
                 gc.set_threshold(0)
+        function = calling_in_it(function) if late else function
         return function if recorded is None else unless_empty(function, recorded, places)
+
+    def begins_late(self, module: Any) -> bool:
+        """Whether the graph writes to inputs and enters grad mode, in which it does not begin."""
+        recorder = self.host.recorder
+        if self.backend == "eager" or recorder.state.start.grad or not recorder.mutated:
+            return False
+        return enters(module.graph)
 
     def is_worth_it(self, module: Any, originals: list[Any], stops: bool) -> bool:
         """Whether the graph goes to the backend at all."""

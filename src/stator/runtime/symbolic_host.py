@@ -17,8 +17,8 @@ import torch
 
 from stator import _entry, _frames
 from stator.frame import Frame
-from stator.native.callers import LruCache
 from stator.native.host import Host
+from stator.native.receivers import LruCache
 from stator.native.rows import OVERRIDES, STANDINS
 from stator.runtime import given_texts, pinning, unrolling
 from stator.runtime.assumptions import told

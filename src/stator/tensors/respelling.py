@@ -80,6 +80,16 @@ def _diagonal(input: Any, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
     return input.narrow(along, start, input.shape[along] - start).diagonal(0, dim1, dim2)
 
 
+def _filled_diagonal(input: Any, fill_value: Any, wrap: Any = False) -> Any:
+    """`fill_diagonal_` of a matrix: its diagonal is a view."""
+    if len(input.shape) != 2 or wrap is not False or type(fill_value) not in (bool, int, float):
+        return None
+    if TracedInt not in map(type, input.shape):
+        return None
+    input.diagonal().fill_(fill_value)
+    return input
+
+
 def _are_in_order(*tensors: Any) -> bool:
     """Whether these are tensors of symbolic sizes that lie in order, none of them empty."""
     if any(type(x) is not TracedTensor or not is_row_major(x._meta) for x in tensors):
@@ -200,6 +210,7 @@ CALLS: dict[Any, Callable[..., Any]] = {
     torch.diagonal: _diagonal,
     F.interpolate: _interpolated,
     torch.Tensor.diagonal: _diagonal,
+    torch.Tensor.fill_diagonal_: _filled_diagonal,
     torch.kron: _kron,
     torch.Tensor.kron: _kron,
     torch.vander: _vander,

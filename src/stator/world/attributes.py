@@ -16,7 +16,7 @@ from stator import _frames
 from stator._frames import FAILED, UNBOUND
 from stator.frame import RAISED, Frame, Raised, forget_tracebacks, native, throw
 from stator.world.hollow_namespaces import as_dict
-from stator.world.types import class_value
+from stator.world.types import class_value, with_known
 
 if TYPE_CHECKING:
     from stator.world.world import World
@@ -136,7 +136,7 @@ def read_data_descriptor(world: World, f: Frame, obj: Any, name: str, descriptor
     if type(descriptor) is property:
         if descriptor.fget is None:
             return native(f, _frames.descr_get, descriptor, obj, type(obj))
-        return world.call(f, descriptor.fget, [obj], None)
+        return world.call(f, with_known(world, type(obj), name, descriptor).fget, [obj], None)
     if is_c_data(descriptor):
         record = world.records.get(id(obj))
         if record is not None and record.obj is obj:
@@ -299,7 +299,7 @@ def read_class_slot(world: World, f: Frame, cls: Any, name: str, descriptor: Any
     if name == "__dict__":
         return world.class_namespace(cls)
     if type(descriptor) is property:
-        return world.call(f, descriptor.fget, [cls], None)
+        return world.call(f, with_known(world, type(cls), name, descriptor).fget, [cls], None)
     if type(descriptor) in C_DATA:
         before = len(_frames.class_dict(cls))
         value = native(f, read, cls, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 import types
 from typing import TYPE_CHECKING, Any
@@ -18,12 +19,15 @@ if TYPE_CHECKING:
 
 MRO = type.__dict__["__mro__"]
 
-# Values of a class dict that need no import: the class's version pins them, and they hold nothing mutable of their own.
+# Values of a class dict that need no import: the class's version pins them, and they hold nothing mutable of their own,
+# but for what descriptors call.
 PINNED = {
     int, float, complex, str, bytes, bool, type(None), type(...), types.FunctionType, types.BuiltinFunctionType,
     types.WrapperDescriptorType, types.MethodDescriptorType, types.MemberDescriptorType, types.GetSetDescriptorType,
     types.ClassMethodDescriptorType, property, classmethod, staticmethod, types.MethodWrapperType,
 }  # fmt: skip
+
+CALLED = {staticmethod: ("__func__",), classmethod: ("__func__",), property: ("fget", "fset", "fdel")}
 
 
 class TypeInfo:
@@ -104,6 +108,8 @@ def class_value(world: World, cls: type, name: str, value: Any) -> Any:
     if type(value) in PINNED:
         if type(value) is types.BuiltinFunctionType:
             world.notice_builtin(value)
+        elif type(value) in CALLED:
+            value = with_known(world, cls, name, value)
         if not world.classes.varying or (place := place_of(owner_of(cls, name), name)) not in world.classes.varying:
             return value
         world.classes.entered.add(place)
@@ -111,6 +117,27 @@ def class_value(world: World, cls: type, name: str, value: Any) -> Any:
     if world.is_inside_type(owner) or not _frames.is_heap_type(owner):
         return value
     return world.light(value, paths.const(owner).class_item(name))
+
+
+def with_known(world: World, cls: type, name: str, value: Any) -> Any:
+    """A descriptor whose functions came through the door, where they are more than plain functions."""
+    parts = [getattr(value, part) for part in CALLED[type(value)]]
+    if all(map(is_plain, parts)):
+        return value
+    owner = owner_of(cls, name)
+    if world.is_inside_type(owner) or not _frames.is_heap_type(owner):
+        return value
+    place = paths.const(owner).class_item(name)
+    known = [
+        part if is_plain(part) else world.enter(part, place.get(attribute))
+        for attribute, part in zip(CALLED[type(value)], parts, strict=True)
+    ]
+    return value if all(map(operator.is_, known, parts)) else type(value)(*known)
+
+
+def is_plain(part: Any) -> bool:
+    """A function that keeps nothing of its own, or a class."""
+    return type(part) in PINNED or issubclass(type(part), type)
 
 
 def is_at_home(cls: type) -> bool:
