@@ -121,6 +121,9 @@ def laid_out(strides: tuple[int, ...]) -> str:
     return ">" + ",".join(map(str, strides))
 
 
+IN_ORDER = ">c"  # the same for arrays of any size: the result lies in the order of its axes
+
+
 def with_strides(made: Any, strides: tuple[int, ...]) -> Any:
     """The tensor, or a copy that is laid out in this way."""
     if are_same_steps(made, strides):
@@ -178,7 +181,8 @@ def plain_call(name: str, kinds: str, args: tuple[Any, ...], kwargs: dict[str, A
         array = np.flip(value.numpy(), axes) if axes else value.numpy()
         return array[()] if is_scalar else array
 
-    return as_tensors(function_of(name, np)(*mapped(args, leaf), **mapped(kwargs, leaf)))
+    made = as_tensors(function_of(name, np)(*mapped(args, leaf), **mapped(kwargs, leaf)))
+    return made.contiguous() if kinds.endswith(IN_ORDER) else made
 
 
 def as_tensors(made: Any) -> Any:
@@ -206,6 +210,8 @@ def traced_call(name: str, kinds: str, args: tuple[Any, ...], kwargs: dict[str, 
     if name in COPIES and COPIES[name](args[0], made):  # torch's numpy has the memory of the array there
         made = made.clone()
     _, _, strides = kinds.partition(">")
+    if strides == IN_ORDER[1:]:
+        return made.contiguous()
     return with_strides(made, tuple(map(int, strides.split(",")))) if strides else made
 
 
