@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -70,6 +71,8 @@ def call_function(host: Any, f: Frame, function: Any, name: str, args: list[Any]
         count = UFUNC_METHODS.get(method, 0) if method else base.nin
     else:
         count = 99 if name in FACTS else PARAMETERS.get(name, 0)
+    if name in MEASURES and len(args) == 1 and not kwargs and type(args[0]) is TracedArray:
+        return MEASURES[name](args[0]._tensor._meta)
     if name == "where" and len(args) != 3:
         raise host.refuse("data-dependent-shape", "numpy.where of a condition alone", function="numpy.where")
     named = {key: value for key, value in kwargs.items() if key != "out"}
@@ -206,10 +209,10 @@ def _dtype(meta: Any) -> Any:
 MEASURES: dict[str, Any] = {
     "shape": lambda meta: tuple(meta.size),
     "ndim": lambda meta: len(meta.size),
-    "size": lambda meta: meta.size.numel(),
+    "size": lambda meta: math.prod(meta.size),
     "dtype": _dtype,
     "itemsize": lambda meta: _dtype(meta).itemsize,
-    "nbytes": lambda meta: meta.size.numel() * _dtype(meta).itemsize,
+    "nbytes": lambda meta: math.prod(meta.size) * _dtype(meta).itemsize,
 }
 VALUES = {"item": torch.Tensor.item, "tolist": torch.Tensor.tolist}
 

@@ -19,11 +19,11 @@ from stator.tensors.array_arguments import Leaves, Place, itself, put_in, static
 from stator.tensors.array_calls import (
     DTYPES,
     FACTS,
-    IN_ORDER,
     NUMPY_DTYPES,
     SCALAR,
     array_call,
     function_of,
+    in_order,
     np,
 )
 from stator.tensors.array_sizes import VIEWS, flat, sizes_of, takes_element
@@ -309,12 +309,15 @@ def record_call(
         raise UnsupportedOp(name, "a write to an array that is no array of the graph", "tensor-numpy")
     with recorder.paused():
         try:
-            result, kinds = _found(recorder, name, leaves, given, named, places)
+            found = _found(recorder, name, leaves, given, named, places)
         except RunsBackwards:
             view = None if written else _view(recorder, name, args, kwargs, leaves)
             if view is None:
                 raise
             return view
+    if found is None:
+        return _of_constants(recorder, name, args, kwargs, written, constant)
+    result, kinds = found
     for index in places:
         if type(leaves.arrays[index]) is not TracedArray:
             raise UnsupportedOp(name, "a write to an array that is a constant of the graph", "tensor-numpy")
@@ -335,12 +338,34 @@ def record_call(
     return _wrapped(made, result, kinds, leaves)
 
 
+def _of_constants(
+    recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], written: Any, constant: Any
+) -> Any:
+    """The call for the numbers that those that vary are in this call."""
+    function = ARITHMETIC.get(name)
+    arrays = [arg for arg in args if type(arg) is TracedArray]
+    if function is not None and len(arrays) == 1 and not (arrays[0]._backwards or arrays[0].is_scalar):
+        tensor = arrays[0]._tensor
+        if tensor._meta.dtype in (torch.float32, torch.float64):
+            operands = tuple(tensor if arg is arrays[0] else arg for arg in args)
+            return TracedArray(recorder.call(function, operands, {}), np.ndarray)
+    if name.startswith("operator:"):
+        raise UnsupportedOp(name, "an array with a number that varies", "tensor-numpy")
+    args, kwargs = put_in((tuple(args), kwargs), itself, itself, number)
+    return record_call(recorder, name, args, kwargs, written, constant)
+
+
+ARITHMETIC = {f"operator:{function.__name__}": function for function in (
+    operator.add, operator.sub, operator.mul, operator.truediv,
+)}  # fmt: skip  # torch makes of an array of floats and an int what numpy does
+
+
 def _node_of(value: TracedInt) -> Any:
     return lower(value, [])[1]
 
 
 def _found(recorder: Recorder, name: str, leaves: Leaves, given: Any, named: Any, places: frozenset[int]) -> Any:
-    """What the call does, in numbers that vary as far as it is known how it does with any."""
+    """What the call does, to arrays of any size if that is known; None if it can only be given constants."""
     size = _size(recorder, name, leaves, given, named) if leaves.vary and places <= {0} else None
     if size is not None:
         leaves.try_out()
@@ -349,7 +374,7 @@ def _found(recorder: Recorder, name: str, leaves: Leaves, given: Any, named: Any
         if result is not None:
             return _for_backend(recorder, name, leaves, hint(given), hint(named), places, found, result)
     if leaves.has_numbers:
-        raise UnsupportedOp(name, "a number that varies", "tensor-numpy")
+        return None
     leaves.settle()
     found = _agreed(name, leaves, given, named, places)
     return _for_backend(recorder, name, leaves, given, named, places, found, found[0])
@@ -371,7 +396,7 @@ def _for_backend(
     if recorder.traces:
         check_twin(name, leaves, given, named, places, made)
     if result is not made:  # the strides are not those of this call
-        leaves.kinds = leaves.kinds.partition(">")[0] + IN_ORDER
+        leaves.kinds = leaves.kinds.partition(">")[0] + ">" + in_order(order_of(made.meta))
     return result, kinds
 
 
@@ -408,9 +433,23 @@ def _of_any_size(recorder: Recorder, result: Any, size: Any) -> Any:
         return None
     if not size:
         return result
-    if 0 in result.meta.size or row_major(result.meta.size) != result.meta.stride:
+    axes = order_of(result.meta)
+    if 0 in result.meta.size or ordered(result.meta.size, axes) != result.meta.stride:
         return None
-    return New(interned(size, row_major(size), 0, result.meta.key[3:], recorder.symbols))
+    return New(interned(size, ordered(size, axes), 0, result.meta.key[3:], recorder.symbols))
+
+
+def order_of(meta: Meta) -> Axes:
+    """The axes from the longest to the shortest step; where a size is one, any order would do."""
+    if 1 in meta.size:
+        return tuple(range(len(meta.size)))
+    return tuple(sorted(range(len(meta.size)), key=meta.stride.__getitem__, reverse=True))
+
+
+def ordered(size: Any, axes: Axes) -> tuple[Any, ...]:
+    """Strides of a tensor that lies in this order of its axes."""
+    strides = dict(zip(axes, row_major([size[axis] for axis in axes]), strict=True))
+    return tuple(strides[axis] for axis in range(len(size)))
 
 
 def _view_of_any_size(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
