@@ -20,7 +20,8 @@ def static(meta: Meta) -> Meta:
     return _with(number, meta) if type(meta) is SymbolicMeta else meta
 
 
-def _hinted(meta: Meta) -> Meta:
+def hinted(meta: Meta) -> Meta:
+    """The layout of this call, with no guard."""
     return _with(hint, meta) if type(meta) is SymbolicMeta else meta
 
 
@@ -51,7 +52,7 @@ class Leaves:
 
     def try_out(self) -> None:
         """Numpy is tried on arrays of the sizes of this call."""
-        self.layouts = [_hinted(tensor._meta) for tensor in self.tensors]
+        self.layouts = [hinted(tensor._meta) for tensor in self.tensors]
 
     def add(self, tensor: TracedTensor, array: Any, is_scalar: bool, backwards: Axes = ()) -> int:
         self.tensors.append(tensor)

@@ -26,6 +26,11 @@ NUMBERS = frozenset({int, float, complex, bool, TracedInt})
 # ---- sizes --------------------------------------------------------------------------------------------
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value is one number: of Python, or a scalar of numpy."""
+    return type(value) in NUMBERS or (is_meta(value) and not value.size)
+
+
 def _common(*operands: Any) -> Sizes:
     shape = broadcast([meta.size for meta in operands if is_meta(meta)])
     need(shape is not None)
@@ -186,6 +191,49 @@ def _taken(array: Any, index: Any) -> Sizes:
     return (*index.size, *array.size[1:])
 
 
+def _picked(array: Any, index: Any) -> Sizes:
+    """What an array of ints or conditions picks, which are written to."""
+    if index.dtype is torch.bool:
+        need(len(index.size) <= len(array.size) and all(map(operator.eq, index.size, array.size)))
+    else:
+        _taken(array, index)
+    return tuple(array.size)
+
+
+def _padded(array: Any, width: Any, mode: Any = "constant", constant_values: Any = 0) -> Sizes:
+    need(is_meta(array) and type(mode) is str and not is_meta(constant_values))
+    pairs = width if type(width) in (tuple, list) and type(width[0]) in (tuple, list) else [width] * len(array.size)
+    sides = [tuple(pair) if type(pair) in (tuple, list) else (pair, pair) for pair in pairs]
+    need(len(sides) == len(array.size) and all(len(pair) == 2 for pair in sides))
+    need(all(type(count) in (int, TracedInt) and count >= 0 for pair in sides for count in pair))
+    return tuple(before + size + after for size, (before, after) in zip(array.size, sides, strict=True))
+
+
+def _tiled(array: Any, times: Any) -> Sizes:
+    counts = list(times) if type(times) in (tuple, list) else [times]
+    need(is_meta(array) and all(type(count) in (int, TracedInt) and count > 0 for count in counts))
+    rank = max(len(counts), len(array.size))
+    sizes = [1] * (rank - len(array.size)) + list(array.size)
+    return tuple(map(operator.mul, sizes, [1] * (rank - len(counts)) + counts))
+
+
+def _part(array: Any, q: Any, axis: Any = None, keepdims: Any = False) -> Sizes:
+    """`percentile`, `quantile`"""
+    need(type(q) in (int, float))
+    return _reduced(array, axis, keepdims=keepdims)
+
+
+def _summed(equation: Any, *operands: Any) -> Sizes:
+    """`einsum`, with letters alone on both sides."""
+    given, arrow, result = equation.replace(" ", "").partition("->")
+    need(arrow and all(map(is_meta, operands)) and (given + result).replace(",", "").isalpha())
+    lengths: dict[str, Any] = {}
+    for letters, meta in zip(given.split(","), operands, strict=True):
+        for letter, size in zip(letters, meta.size, strict=True):
+            need(lengths.setdefault(letter, size) == size)
+    return tuple(lengths[letter] for letter in result)
+
+
 def _normed(array: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Sizes:
     need(axis is None or type(axis) is int)
     return _reduced(array, axis, keepdims=keepdims)
@@ -202,6 +250,7 @@ def _written(array: Any, *others: Any) -> Sizes:
 OPERATORS = "add sub mul truediv floordiv mod pow and or xor lshift rshift lt le eq ne ge gt neg pos abs invert"
 IN_PLACE = "iadd isub imul itruediv ifloordiv imod ipow iand ior ixor ilshift irshift"
 RULES: dict[str, Callable[..., Sizes]] = {}
+PICKED = "part:picked"  # of what `array[index] = number` writes to
 
 
 def _rows(kind: str, names: str, rule: Callable[..., Sizes]) -> None:
@@ -225,6 +274,11 @@ _rows("numpy", "sort argsort", _along)
 _rows("numpy", "diff", _fewer)
 _rows("numpy", "repeat", _repeated)
 _rows("numpy", "matmul", _multiplied)
+_rows("numpy", "einsum", _summed)
+_rows("numpy", "pad", _padded)
+_rows("numpy", "tile", _tiled)
+_rows("numpy", "percentile quantile", _part)
+_rows("part", "picked", _picked)
 _rows("numpy", "dot", _dotted)
 _rows("numpy", "outer", _outer)
 _rows("numpy", "concatenate", _joined)
@@ -280,6 +334,23 @@ def _is_basic(part: Any) -> bool:
         bounds = all(type(bound) in (int, TracedInt, type(None)) for bound in (part.start, part.stop))
         return bounds and (part.step is None or (type(part.step) is int and part.step > 0))
     return type(part) in (int, TracedInt, type(None), type(...))
+
+
+def turned_along(index: Any, rank: int) -> tuple[int, ...]:
+    """The axes along which an index turns an array without leaving anything out; none if it does something else."""
+    parts = list(index) if type(index) is tuple else [index]
+    gaps = [i for i, part in enumerate(parts) if part is ...]
+    if len(gaps) > 1 or len(parts) - len(gaps) > rank or not all(part is ... or _is_whole(part) for part in parts):
+        return ()
+    for at in gaps:
+        parts[at : at + 1] = [slice(None)] * (rank - len(parts) + 1)
+    return tuple(axis for axis, part in enumerate(parts) if part.step == -1)
+
+
+def _is_whole(part: Any) -> bool:
+    """Whether a slice leaves nothing out."""
+    whole = type(part) is slice and part.start is None and part.stop is None
+    return whole and (part.step is None or (type(part.step) is int and part.step in (1, -1)))
 
 
 def takes_element(index: Any, rank: int) -> bool:

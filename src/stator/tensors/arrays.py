@@ -12,25 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from stator.filters import Listening
 from stator.shapes.scalar import TracedInt, from_data, number
 from stator.tensors.applying import apply
-from stator.tensors.array_arguments import Leaves, Place, itself, put_in, static
+from stator.tensors.array_arguments import Leaves, Place, hinted, itself, put_in, static
 from stator.tensors.array_calls import (
     DTYPES,
-    FACTS,
     NUMPY_DTYPES,
     SCALAR,
     array_call,
-    function_of,
     in_order,
     np,
 )
-from stator.tensors.array_sizes import VIEWS, flat, sizes_of, takes_element
+from stator.tensors.array_sizes import PICKED, VIEWS, flat, is_number, sizes_of, takes_element, turned_along
+from stator.tensors.array_trials import RunsBackwards, agreed, example
 from stator.tensors.array_twins import check_twin
-from stator.tensors.backwards import Axes, descending, find_view, turned
+from stator.tensors.backwards import Axes, find_view
 from stator.tensors.lowering import lower
-from stator.tensors.meta import Meta, intern
+from stator.tensors.meta import Meta
 from stator.tensors.modes import read_state
 from stator.tensors.plan import Constant, Group, New, Plan, Same
 from stator.tensors.rules.layout import row_major
@@ -155,7 +153,7 @@ if np is not None:
     register(torch.Tensor.numpy, _numpy)
 
 
-# ---- examples -----------------------------------------------------------------------------------------
+# ---- arguments -----------------------------------------------------------------------------------------
 
 
 PLAIN = frozenset({int, float, complex, bool, str, type(None), type(...)})
@@ -190,97 +188,6 @@ def walk(value: Any, leaves: Leaves, constant: Callable[[Any], TracedTensor] | N
 def _dtype(value: Any) -> Any:
     is_class = type(value) is type and (value in (int, float, complex, bool) or issubclass(value, np.generic))
     return DTYPES.get(np.dtype(value)) if is_class or isinstance(value, np.dtype) else None
-
-
-def example(meta: Meta, is_scalar: bool, turn: int) -> Any:
-    """An array with this layout; the contents depend on the turn, except that indices stay in range."""
-    dtype, size, stride = NUMPY_DTYPES[meta.dtype], tuple(meta.size), meta.stride
-    extent = 1 + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
-    if 0 in size:
-        return np.zeros(size, dtype)
-    if dtype.kind == "b":
-        flat = np.full(extent, bool(turn))
-    elif dtype.kind in "iu":
-        flat = np.zeros(extent, dtype)
-    else:
-        flat = ((np.arange(extent) * (3 + 2 * turn)) % (7 + 4 * turn) + 1).astype(dtype)
-    array = np.ndarray(size, dtype, flat, 0, tuple(step * dtype.itemsize for step in stride))
-    return array[()] if is_scalar else array
-
-
-class RunsBackwards(UnsupportedOp):
-    """The result of a call has strides below zero."""
-
-
-class Trial:
-    """One run of numpy on examples."""
-
-    def __init__(self, leaves: Leaves, turn: int, written: frozenset[int]) -> None:
-        self.written = written
-        self.given = []
-        for index, array in enumerate(leaves.arrays):
-            if type(array) is TracedArray:
-                made = turned(example(leaves.layouts[index], array.is_scalar, turn), leaves.backwards[index])
-            else:
-                made = array.copy()
-            if type(made) is np.ndarray:
-                made.flags.writeable = bool(turn) or index in written
-            self.given.append(made)
-
-    def run(self, name: str, args: Any, kwargs: Any) -> Any:
-        """What the call does to layout, memory and identity, as a plan says it."""
-        function = function_of(name, np)
-        with np.errstate(all="ignore"), Listening() as warned:
-            made = function(*put_in(args, self.leaf, self.dtype), **put_in(kwargs, self.leaf, self.dtype))
-        if warned:
-            raise UnsupportedOp(name, "numpy warns", "tensor-numpy")
-        self.made: list[Any] = []
-        return self.described(name, made)
-
-    def leaf(self, index: int) -> Any:
-        return self.given[index]
-
-    def dtype(self, value: Any) -> Any:
-        return NUMPY_DTYPES[value]
-
-    def described(self, name: str, made: Any) -> Any:
-        for index, given in enumerate(self.given):
-            if made is given and type(made) is np.ndarray:
-                return Same(index), np.ndarray
-        if isinstance(made, np.ndarray | np.generic):
-            return self.array(name, made), type(made)
-        if type(made) in (list, tuple) or (isinstance(made, tuple) and hasattr(made, "_fields")):
-            parts = [self.described(name, item) for item in made]
-            return Group(list, tuple(part[0] for part in parts)), (type(made), [part[1] for part in parts])
-        if made is None or name.partition(":")[2] in FACTS or isinstance(made, np.dtype):
-            return Constant(made), None
-        raise DataDependent(name.partition(":")[2] or name)
-
-    def array(self, name: str, made: Any) -> New:
-        kind = type(made)
-        dtype = DTYPES.get(made.dtype)
-        itemsize = made.dtype.itemsize
-        odd = dtype is None or any(step % itemsize for step in made.strides)
-        if not odd and descending(made):
-            raise RunsBackwards(name, f"torch has no array with strides {made.strides}", "tensor-numpy")
-        if odd or (kind is not np.ndarray and not issubclass(kind, np.generic)):
-            raise UnsupportedOp(name, f"torch has no {made.dtype} array with strides {made.strides}", "tensor-numpy")
-        stride = tuple(step // itemsize for step in made.strides)
-        alias = None
-        if kind is np.ndarray:
-            shared = [i for i, given in enumerate(self.given) if np.may_share_memory(made, given)]
-            alias = shared[0] if shared else None
-            lone = not any(np.may_share_memory(made, other) for other in self.made) or alias is not None
-            writeable = made.flags.writeable or (alias is not None and not self.given[alias].flags.writeable)
-            if len(shared) > 1 or not lone or not writeable:
-                raise UnsupportedOp(name, "an array that cannot be written to, or shares memory", "tensor-numpy")
-            self.made.append(made)
-        inference = torch.is_inference_mode_enabled()
-        key = (made.shape, stride, 0, dtype, CPU, False, True, False, False, inference)
-        return New(intern(key), alias=alias)
-
-
-CPU = torch.device("cpu")
 
 
 # ---- recording ----------------------------------------------------------------------------------------
@@ -344,11 +251,11 @@ def _of_constants(
     """The call for the numbers that those that vary are in this call."""
     function = ARITHMETIC.get(name)
     arrays = [arg for arg in args if type(arg) is TracedArray]
-    if function is not None and len(arrays) == 1 and not (arrays[0]._backwards or arrays[0].is_scalar):
+    if function is not None and len(arrays) == 1 and not arrays[0]._backwards:
         tensor = arrays[0]._tensor
         if tensor._meta.dtype in (torch.float32, torch.float64):
             operands = tuple(tensor if arg is arrays[0] else arg for arg in args)
-            return TracedArray(recorder.call(function, operands, {}), np.ndarray)
+            return TracedArray(recorder.call(function, operands, {}), arrays[0]._stands_for)
     if name.startswith("operator:"):
         raise UnsupportedOp(name, "an array with a number that varies", "tensor-numpy")
     args, kwargs = put_in((tuple(args), kwargs), itself, itself, number)
@@ -369,14 +276,14 @@ def _found(recorder: Recorder, name: str, leaves: Leaves, given: Any, named: Any
     size = _size(recorder, name, leaves, given, named) if leaves.vary and places <= {0} else None
     if size is not None:
         leaves.try_out()
-        found = _agreed(name, leaves, hint(given), hint(named), places)
+        found = agreed(name, leaves, hint(given), hint(named), places)
         result = _of_any_size(recorder, found[0], size)
         if result is not None:
             return _for_backend(recorder, name, leaves, hint(given), hint(named), places, found, result)
     if leaves.has_numbers:
         return None
     leaves.settle()
-    found = _agreed(name, leaves, given, named, places)
+    found = agreed(name, leaves, given, named, places)
     return _for_backend(recorder, name, leaves, given, named, places, found, found[0])
 
 
@@ -403,7 +310,7 @@ def _for_backend(
 def _size(recorder: Recorder, name: str, leaves: Leaves, given: Any, named: Any) -> Any:
     """The size of the result, or of what is written to, if there is a rule."""
     numbers = [size for tensor in leaves.tensors for size in tensor._meta.size]
-    if any(leaves.backwards) or from_data(*numbers) or (leaves.has_numbers and recorder.traces):
+    if from_data(*numbers) or (leaves.has_numbers and recorder.traces):
         return None
 
     def meta(place: int) -> Meta:
@@ -417,6 +324,8 @@ def _size(recorder: Recorder, name: str, leaves: Leaves, given: Any, named: Any)
 
 def _size_of_part(recorder: Recorder, leaves: Leaves, given: Any, array: Meta, index: Any, value: Any) -> Any:
     """The size of a part of an array, if a value may be written to it."""
+    if isinstance(index, Meta):
+        return array.size if is_number(value) and sizes_of(PICKED, (array, index), {}) is not None else None
     try:
         part = VIEWS["operator:getitem"](recorder.call, leaves.tensors[given[0]], index)._meta.size
     except Exception:
@@ -455,7 +364,11 @@ def ordered(size: Any, axes: Axes) -> tuple[Any, ...]:
 def _view_of_any_size(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A view that torch makes as numpy does."""
     array = args[0]
-    if type(array) is not TracedArray or array.is_scalar or array._backwards or kwargs or name not in VIEWS:
+    if type(array) is not TracedArray or array.is_scalar or kwargs or name not in VIEWS:
+        return None
+    if name == "operator:getitem" and (axes := turned_along(args[1], len(array.sizes))):
+        return TracedArray(recorder.call(torch.Tensor.detach, (array._tensor,), {}), np.ndarray, toggled(array, axes))
+    if array._backwards:
         return None
     if from_data(*array.sizes) or any(type(value) is TracedArray for value in flat(args[1:])):
         return None
@@ -468,16 +381,23 @@ def _view_of_any_size(recorder: Recorder, name: str, args: tuple[Any, ...], kwar
     return TracedArray(made, np.ndarray)
 
 
+def toggled(array: TracedArray, axes: Axes) -> Axes:
+    """The axes along which an array runs backwards that is turned along some."""
+    return tuple(sorted({*array._backwards} ^ {*axes}))
+
+
 def _view(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: Leaves) -> Any:
     """A view of the one array of a call that runs backwards there or behind it, if the result is one."""
     array = args[0] if args else None
     if type(array) is not TracedArray or array.is_scalar or len(leaves.tensors) != 1:
         return None
     with recorder.paused():
-        base = example(static(array._tensor._meta), False, 0)
-        view = find_view(base, array._backwards, name, args[1:], kwargs)
-    if view is None:
-        return None
+        meta, view = array._tensor._meta, None
+        for layout in (static,) if from_data(*meta.size) else (hinted, static):
+            base = example(layout(meta), False, 0)
+            if (view := find_view(base, array._backwards, name, args[1:], kwargs)) is None:
+                return None
+    assert view is not None
     ahead = TracedArray(array._tensor, np.ndarray)
     made = record_call(recorder, view.name, (ahead, *view.args), view.kwargs)
     return TracedArray(made._tensor, np.ndarray, view.axes)
@@ -489,19 +409,6 @@ def _aliases(result: Any) -> list[int]:
     if type(result) is Same:
         return [result.index]
     return [alias for item in result.items for alias in _aliases(item)] if type(result) is Group else []
-
-
-def _agreed(name: str, leaves: Leaves, args: Any, kwargs: Any, written: frozenset[int]) -> Any:
-    """What two runs on examples have in common: everything, or it depends on data."""
-    try:
-        first, second = (Trial(leaves, turn, written).run(name, args, kwargs) for turn in (0, 1))
-    except (UnsupportedOp, DataDependent):
-        raise
-    except Exception as error:
-        raise OpFailed(error, name.replace(":", ".")) from None
-    if first != second:
-        raise DataDependent(name.partition(":")[2], "", "data-dependent-shape")
-    return second
 
 
 def _wrapped(made: Any, result: Any, kinds: Any, leaves: Leaves) -> Any:
