@@ -29,7 +29,7 @@ from stator.native.callers import CALLERS, call_builtin, call_python
 from stator.native.rows import STANDINS, standin
 from stator.runtime import numpy_made as numpy_made  # these register their rows
 from stator.runtime import numpy_numbers as numpy_numbers
-from stator.runtime import traced_arrays
+from stator.runtime import sized_arrays, traced_arrays
 from stator.runtime.entered_arrays import (
     LENT,
     build_array,
@@ -128,6 +128,10 @@ def call_numpy(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict
     known = NAMES.get(id(function)) or name_of_method(function)
     if known is not None and traced_arrays.holds([*args, kwargs or {}]):
         return traced_arrays.call_function(host, f, function, known, list(args), kwargs or {})
+    if known is not None and host.has_symbols():
+        made = sized_arrays.make(host, f, known, args, kwargs or {})
+        if made is not None:
+            return made
     seen: dict[int, Any] = {}
     given = [decayed(host, arg, seen) for arg in args] if host.has_symbols() else args
     named = {name: decayed(host, arg, seen) for name, arg in (kwargs or {}).items()}

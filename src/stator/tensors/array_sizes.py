@@ -392,8 +392,8 @@ def _squeezed(call: Any, tensor: Any, axis: Any) -> Any:
 def _reshaped(call: Any, tensor: Any, *sizes: Any) -> Any:
     if len(sizes) == 1 and type(sizes[0]) in (tuple, list, torch.Size):
         sizes = tuple(sizes[0])
-    need(is_surely_row_major(tensor._meta) and all(type(size) in (int, TracedInt) for size in sizes))
-    return call(torch.Tensor.view, (tensor, sizes), {})
+    need(all(type(size) in (int, TracedInt) for size in sizes))
+    return call(torch.reshape, (tensor, sizes), {})
 
 
 def _raveled(call: Any, tensor: Any) -> Any:

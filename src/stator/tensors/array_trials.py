@@ -1,5 +1,7 @@
-"""What a call of numpy does, found by running it on example arrays of the same layout: once on arrays that cannot be written
-to, once on others with other contents. Both must come to the same."""
+"""What a call of numpy does, found by running it on example arrays of the same layout.
+
+Once on arrays that cannot be written to, once on others with other contents. Both must come to the same.
+"""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from stator.tensors.array_calls import (
     array_call,
     in_order,
     np,
+    way_of,
 )
 from stator.tensors.array_sizes import PICKED, VIEWS, flat, is_number, sizes_of, takes_element, turned_along
 from stator.tensors.array_trials import RunsBackwards, agreed, example
@@ -139,7 +140,13 @@ def tensor_of(array: TracedArray) -> TracedTensor:
     """`torch.from_numpy(array)`: a tensor with the memory of the array."""
     if array._backwards:
         raise UnsupportedOp("torch.from_numpy", "an array that runs backwards", "tensor-numpy")
-    made: TracedTensor = array._recorder.call(torch.Tensor.detach, (array._tensor,), {})
+    recorder, traced = array._recorder, array._tensor
+    if traced._meta.key[2] != 0 and not recorder.traces:  # numpy's memory begins with the array
+        plan = Plan(New(traced._meta.at_start(), alias=0), None, (), (), True, False)
+        arguments: tuple[Any, ...] = ("operator:getitem", way_of(False, ()), (traced._node, ...), {})
+        made = apply(recorder, _target("operator:getitem"), plan, read_state(), arguments, {}, [traced])
+    else:
+        made = recorder.call(torch.Tensor.detach, (traced,), {})
     return made
 
 
@@ -240,8 +247,7 @@ def record_call(
         put_in(given, nodes.__getitem__, itself, _node_of),
         put_in(named, nodes.__getitem__, itself, _node_of),
     )
-    target = Target(array_call, "call_function", array_call, name.partition(":")[2])
-    made = apply(recorder, target, plan, read_state(), arguments, {}, leaves.tensors)
+    made = apply(recorder, _target(name), plan, read_state(), arguments, {}, leaves.tensors)
     return _wrapped(made, result, kinds, leaves)
 
 
@@ -265,6 +271,10 @@ def _of_constants(
 ARITHMETIC = {f"operator:{function.__name__}": function for function in (
     operator.add, operator.sub, operator.mul, operator.truediv,
 )}  # fmt: skip  # torch makes of an array of floats and an int what numpy does
+
+
+def _target(name: str) -> Target:
+    return Target(array_call, "call_function", array_call, name.partition(":")[2])
 
 
 def _node_of(value: TracedInt) -> Any:
@@ -397,6 +407,8 @@ def _view(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str
             base = example(layout(meta), False, 0)
             if (view := find_view(base, array._backwards, name, args[1:], kwargs)) is None:
                 return None
+            if (view.name, view.args) == (name, args[1:]) and name != "operator:getitem":
+                break  # so it is for all sizes
     assert view is not None
     ahead = TracedArray(array._tensor, np.ndarray)
     made = record_call(recorder, view.name, (ahead, *view.args), view.kwargs)
