@@ -164,8 +164,19 @@ def test_operands_that_must_fit():
 def test_sizes_that_are_told_by_data():
     def program(x):
         a = x[x > 0].numpy()
-        return a * 2, a.sum()
+        return np.where(a > 0.5, a, 0) / max(len(a), 1), np.concatenate([a, a]), np.sort(a), a.shape
 
     torch.manual_seed(0)
-    calls = [(torch.randn(n),) for n in (8, 9, 10)]
-    check(program, vary=calls, fullgraph=False, expect_recompiles=None, expect_breaks=None, expect_graphs=None)
+    calls = [(torch.randn(n),) for n in (8, 8, 9, 10, 7)] + [(-torch.ones(4),)]
+    check(program, vary=calls, expect_graphs=2, expect_recompiles=1)
+
+
+def test_classes_weighted_by_how_often_they_occur():
+    def program(x, y):
+        counts = torch.bincount(y, minlength=5).float()
+        weight = np.where(counts.numpy() > 0, 1.0 / np.maximum(counts.numpy(), 1), 0.0)
+        return x * torch.tensor(weight, dtype=torch.float32)[y]
+
+    torch.manual_seed(0)
+    calls = [(torch.randn(n), torch.randint(0, 5, (n,))) for n in (4, 4, 6, 9, 5)]
+    check(program, vary=calls, expect_graphs=2, expect_recompiles=1)

@@ -319,8 +319,7 @@ def _for_backend(
 
 def _size(recorder: Recorder, name: str, leaves: Leaves, given: Any, named: Any) -> Any:
     """The size of the result, or of what is written to, if there is a rule."""
-    numbers = [size for tensor in leaves.tensors for size in tensor._meta.size]
-    if from_data(*numbers) or (leaves.has_numbers and recorder.traces):
+    if leaves.has_numbers and recorder.traces:
         return None
 
     def meta(place: int) -> Meta:
@@ -380,11 +379,11 @@ def _view_of_any_size(recorder: Recorder, name: str, args: tuple[Any, ...], kwar
         return TracedArray(recorder.call(torch.Tensor.detach, (array._tensor,), {}), np.ndarray, toggled(array, axes))
     if array._backwards:
         return None
-    if from_data(*array.sizes) or any(type(value) is TracedArray for value in flat(args[1:])):
+    if any(type(value) is TracedArray for value in flat(args[1:])):
         return None
     try:
         made = VIEWS[name](recorder.call, array._tensor, *args[1:])
-    except (Decline, OpFailed, TypeError, ValueError):  # numpy says in its own words what is wrong
+    except (Decline, UnsupportedOp, OpFailed, TypeError, ValueError):  # numpy says in its own words what is wrong
         return None
     if name == "operator:getitem" and takes_element(args[1], len(array.sizes)):
         return TracedArray(recorder.call(torch.clone, (made,), {}), NUMPY_DTYPES[made._meta.dtype].type)
