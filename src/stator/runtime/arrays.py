@@ -29,7 +29,7 @@ from stator.native.callers import CALLERS, call_builtin, call_python
 from stator.native.rows import STANDINS, standin
 from stator.runtime import numpy_made as numpy_made  # these register their rows
 from stator.runtime import numpy_numbers as numpy_numbers
-from stator.runtime import sized_arrays, traced_arrays
+from stator.runtime import sized_arrays, traced_arrays, written_arrays
 from stator.runtime.entered_arrays import (
     LENT,
     build_array,
@@ -136,7 +136,7 @@ def call_numpy(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict
     given = [decayed(host, arg, seen) for arg in args] if host.has_symbols() else args
     named = {name: decayed(host, arg, seen) for name, arg in (kwargs or {}).items()}
     if is_plain(list(given)) and is_plain(named):
-        return run(host, f, function, given, named)
+        return written_arrays.made(host, f, run(host, f, function, given, named))
     if known in traced_arrays.OF_TENSORS and type(given[0]) is TracedTensor:
         return traced_arrays.of_tensor(host, f, known, list(given), named)
     name = f"numpy.{getattr(function, '__name__', 'function')}"

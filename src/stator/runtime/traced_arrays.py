@@ -17,6 +17,7 @@ from stator.guards import path as paths
 from stator.native.attribute_rows import READERS, WRITERS
 from stator.native.callers import CALLERS
 from stator.native.ends import STANDINS
+from stator.runtime import written_arrays
 from stator.shapes.scalar import TracedInt
 from stator.tensors.array_calls import (
     ATTRIBUTES,
@@ -80,6 +81,7 @@ def call_function(host: Any, f: Frame, function: Any, name: str, args: list[Any]
         raise host.refuse("tensor-numpy", f"numpy.{name} of arrays of the graph", function=f"numpy.{name}")
     out = kwargs.get("out")
     if out is not None and type(out) is not TracedArray:
+        written_arrays.written(host, out)
         raise host.refuse("tensor-numpy", f"numpy.{name} into such an array", function=f"numpy.{name}")
     return record(host, f, f"numpy:{name}", args, kwargs, () if out is None else (out,))
 
@@ -117,6 +119,7 @@ def operate(host: Any, f: Frame, function: Any, args: tuple[Any, ...]) -> Any:
         target = args[0]
         if type(target) is not TracedArray or (target.is_scalar and function is operator.setitem):
             if function is operator.setitem:
+                written_arrays.written(host, target)
                 raise host.refuse("tensor-numpy", "a write to an array that is no tensor", function="setitem")
             function = PLAIN[function]
         elif target.is_scalar:

@@ -192,11 +192,12 @@ def _taken(array: Any, index: Any) -> Sizes:
 
 
 def _picked(array: Any, index: Any) -> Sizes:
-    """What an array of ints or conditions picks, which are written to."""
-    if index.dtype is torch.bool:
+    """What arrays of ints or one of conditions pick, to write one number there; where they do not fit, numpy raises."""
+    parts = index if type(index) is tuple else (index,)
+    if is_meta(index) and index.dtype is torch.bool:
         need(len(index.size) <= len(array.size) and all(map(operator.eq, index.size, array.size)))
     else:
-        _taken(array, index)
+        need(all(part.dtype in (torch.int64, torch.int32) if is_meta(part) else _is_basic(part) for part in parts))
     return tuple(array.size)
 
 
@@ -232,6 +233,32 @@ def _summed(equation: Any, *operands: Any) -> Sizes:
         for letter, size in zip(letters, meta.size, strict=True):
             need(lengths.setdefault(letter, size) == size)
     return tuple(lengths[letter] for letter in result)
+
+
+def _transformed(array: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Sizes:
+    """`fft`, `ifft`: as many along an axis, or as many as are asked for."""
+    need(is_meta(array) and (n is None or (type(n) in (int, TracedInt) and n > 0)))
+    (at,) = _axes(len(array.size), axis)
+    return tuple(n if i == at and n is not None else size for i, size in enumerate(array.size))
+
+
+def _halved(array: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Sizes:
+    """`rfft`"""
+    whole = _transformed(array, n, axis, norm)
+    (at,) = _axes(len(whole), axis)
+    return tuple(size // 2 + 1 if i == at else size for i, size in enumerate(whole))
+
+
+def _doubled(array: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Sizes:
+    """`irfft`"""
+    (at,) = _axes(len(array.size), axis)
+    return _transformed(array, 2 * (array.size[at] - 1) if n is None else n, axis, norm)
+
+
+def _diagonal(array: Any, offset: Any = 0) -> Sizes:
+    """Of a square."""
+    need(len(array.size) == 2 and array.size[0] == array.size[1] and type(offset) is int)
+    return (array.size[0] - abs(offset),)
 
 
 def _normed(array: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Sizes:
@@ -286,6 +313,10 @@ _rows("numpy", "stack", _stacked)
 _rows("numpy", "vstack", _in_rows)
 _rows("numpy", "hstack", _in_columns)
 _rows("numpy", "linalg.norm", _normed)
+_rows("numpy", "fft.fft fft.ifft", _transformed)
+_rows("numpy", "fft.rfft", _halved)
+_rows("numpy", "fft.irfft", _doubled)
+_rows("numpy", "diag", _diagonal)
 _rows("method", "sum mean prod", _reduced)
 _rows("method", "std var", _reduced)
 _rows("method", "min max all any argmin argmax", _extreme)
@@ -351,6 +382,11 @@ def _is_whole(part: Any) -> bool:
     """Whether a slice leaves nothing out."""
     whole = type(part) is slice and part.start is None and part.stop is None
     return whole and (part.step is None or (type(part.step) is int and part.step in (1, -1)))
+
+
+def picks(index: Any) -> bool:
+    """Whether arrays are among the parts of an index."""
+    return any(map(is_meta, index if type(index) is tuple else (index,)))
 
 
 def takes_element(index: Any, rank: int) -> bool:

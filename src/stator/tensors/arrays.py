@@ -24,7 +24,7 @@ from stator.tensors.array_calls import (
     np,
     way_of,
 )
-from stator.tensors.array_sizes import PICKED, VIEWS, flat, is_number, sizes_of, takes_element, turned_along
+from stator.tensors.array_sizes import PICKED, VIEWS, flat, is_number, picks, sizes_of, takes_element, turned_along
 from stator.tensors.array_trials import RunsBackwards, agreed, example
 from stator.tensors.array_twins import check_twin
 from stator.tensors.backwards import Axes, find_view
@@ -319,8 +319,8 @@ def _for_backend(
 
 def _size(recorder: Recorder, name: str, leaves: Leaves, given: Any, named: Any) -> Any:
     """The size of the result, or of what is written to, if there is a rule."""
-    if leaves.has_numbers and recorder.traces:
-        return None
+    if leaves.has_numbers and recorder.traces and (name != "operator:setitem" or type(given[2]) is TracedInt):
+        return None  # torch's numpy takes such numbers as bounds alone
 
     def meta(place: int) -> Meta:
         return leaves.tensors[place]._meta
@@ -333,8 +333,8 @@ def _size(recorder: Recorder, name: str, leaves: Leaves, given: Any, named: Any)
 
 def _size_of_part(recorder: Recorder, leaves: Leaves, given: Any, array: Meta, index: Any, value: Any) -> Any:
     """The size of a part of an array, if a value may be written to it."""
-    if isinstance(index, Meta):
-        return array.size if is_number(value) and sizes_of(PICKED, (array, index), {}) is not None else None
+    if is_number(value) and picks(index):
+        return sizes_of(PICKED, (array, index), {})
     try:
         part = VIEWS["operator:getitem"](recorder.call, leaves.tensors[given[0]], index)._meta.size
     except Exception:
