@@ -180,3 +180,25 @@ def test_classes_weighted_by_how_often_they_occur():
     torch.manual_seed(0)
     calls = [(torch.randn(n), torch.randint(0, 5, (n,))) for n in (4, 4, 6, 9, 5)]
     check(program, vary=calls, expect_graphs=2, expect_recompiles=1)
+
+
+def test_floats_and_texts_that_vary_are_constants():
+    def program(x, limit, kind, n):
+        a = x.numpy()
+        return np.clip(a, -limit, limit), a.astype(kind), a.round(n), np.full_like(a, limit), np.pad(a, n)
+
+    torch.manual_seed(0)
+    values = [(4, 0.5, "float32", 2), (6, 0.7, "int64", 3), (9, 0.9, "float64", 4), (5, 1.5, "float32", 2)]
+    calls = [(torch.randn(n, 8), limit, kind, count) for n, limit, kind, count in values]
+    check(program, vary=calls, fullgraph=False, expect_graphs=None, expect_recompiles=None, expect_breaks=None)
+    check(program, vary=calls, expect_graphs=None, expect_recompiles=None)
+
+
+def test_numbers_from_data_as_arguments():
+    def program(x):
+        a, n = x.numpy(), int(x.argmax()) % 3 + 1
+        return a[:n], np.repeat(a, n), a.reshape(-1)[n], np.zeros(n), a * n, np.arange(n)
+
+    torch.manual_seed(0)
+    calls = [(torch.randn(n),) for n in (4, 6, 9, 5, 7)]
+    check(program, vary=calls, fullgraph=False, expect_graphs=None, expect_recompiles=None, expect_breaks=None)

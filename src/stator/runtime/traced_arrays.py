@@ -18,7 +18,9 @@ from stator.native.attribute_rows import READERS, WRITERS
 from stator.native.callers import CALLERS
 from stator.native.ends import STANDINS
 from stator.runtime import written_arrays
-from stator.shapes.scalar import TracedInt
+from stator.shapes.floats import TracedFloat
+from stator.shapes.scalar import TracedBool, TracedInt
+from stator.shapes.texts import TracedText
 from stator.tensors.array_calls import (
     ATTRIBUTES,
     FACTS,
@@ -66,6 +68,7 @@ def record(host: Any, f: Frame, name: str, args: Any, kwargs: Any = None, writte
 
 def call_function(host: Any, f: Frame, function: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A function of numpy with arrays of the graph among its arguments."""
+    args, kwargs = settled(args), settled(kwargs)
     head, _, method = name.partition(".")
     base: Any = getattr(np, head, None)
     if isinstance(base, np.ufunc):
@@ -84,6 +87,16 @@ def call_function(host: Any, f: Frame, function: Any, name: str, args: list[Any]
         written_arrays.written(host, out)
         raise host.refuse("tensor-numpy", f"numpy.{name} into such an array", function=f"numpy.{name}")
     return record(host, f, f"numpy:{name}", args, kwargs, () if out is None else (out,))
+
+
+def settled(value: Any) -> Any:
+    """The arguments of a function of numpy, which may be ints that vary, but no other such numbers."""
+    kind = type(value)
+    if kind in (TracedFloat, TracedBool, TracedText):
+        return value.decay()
+    if kind is list or kind is tuple:
+        return kind(map(settled, value))
+    return {key: settled(item) for key, item in value.items()} if kind is dict else value
 
 
 def of_tensor(host: Any, f: Frame, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -226,6 +239,7 @@ def write_array(host: Any, f: Frame, array: TracedArray, name: str, value: Any) 
 
 def call_method(host: Any, f: Frame, method: ArrayMethod, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     array, name = method.array, method.name
+    args, kwargs = settled(args), settled(kwargs)
     if name in VALUES:
         if args or kwargs:
             array = record(host, f, "operator:getitem", (array, args[0] if len(args) == 1 else tuple(args)))
