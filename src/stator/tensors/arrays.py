@@ -372,7 +372,7 @@ def ordered(size: Any, axes: Axes) -> tuple[Any, ...]:
 
 def _view_of_any_size(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A view that torch makes as numpy does."""
-    array = args[0]
+    array = args[0] if args else None
     if type(array) is not TracedArray or array.is_scalar or kwargs or name not in VIEWS:
         return None
     if name == "operator:getitem" and (axes := turned_along(args[1], len(array.sizes))):
