@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import sys
 import time
@@ -292,3 +293,30 @@ class Metrics(nn.Module):
                 self.confusion[t, p] += 1
         print(self.top1)
         return output, str(self.top1)
+
+
+@case((r(4, 8),), (r(6, 8),), (r(9, 8),), (r(5, 8),), backward=True)
+class Siamese(nn.Module):
+    """One encoder called in three places, with a break deep inside; a copy of what it gave."""
+
+    class Encoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+            self.scales: list[float] = []
+
+        def forward(self, x: Any) -> Any:
+            y = self.linear(x).relu() * 2
+            largest = sorted([y.detach().abs().sum().item(), 1.0])[-1]
+            self.scales.append(largest)
+            return y.sin() / largest
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = self.Encoder()
+        self.head = nn.Linear(16, 1)
+
+    def forward(self, x: Any) -> Any:
+        a, b, c = self.encoder(x), self.encoder(x.flip(0)), self.encoder(x * 2)
+        kept = copy.deepcopy(c.detach()).add_(1)
+        return self.head(torch.cat([a, b], -1)) + c.mean(), kept

@@ -60,6 +60,37 @@ def numpy_inputs_shared(x: Any) -> Any:
     return x.sum(), torch.as_tensor(view).mean()
 
 
+@case((r(4, 3),), (r(6, 3),), (r(9, 3),), (r(5, 3),))
+def points_in_numpy(x: Any) -> Any:
+    """Clouds of any size, moved and compared in numpy, in a buffer of one size."""
+    points = x.numpy()
+    centre = points.mean(0)
+    turn = np.array([[np.cos(0.3), -np.sin(0.3), 0], [np.sin(0.3), np.cos(0.3), 0], [0, 0, 1]], dtype=np.float32)
+    moved = (points - centre) @ turn.T + centre
+    nearest = np.linalg.norm(moved[:, None] - moved[None], axis=-1).argsort(axis=1)[:, 1:3]
+    buffer = np.zeros((16, points.shape[1]), dtype=np.float32)
+    buffer[: len(points)] = moved[::-1]
+    return torch.from_numpy(moved)[torch.from_numpy(nearest)].mean(1), torch.from_numpy(buffer).sum(0) / len(points)
+
+
+@case((r(4, 8),), (r(6, 8),), (r(9, 8),), (r(5, 8),))
+def advantages(x: Any) -> Any:
+    """Generalised advantages, step by step in an array."""
+    values, rewards = x[:, 0].numpy(), np.ones(3, dtype=np.float32)
+    made, last = np.zeros_like(rewards), 0.0
+    for t in reversed(range(len(rewards))):
+        made[t] = last = rewards[t] + 0.9 * values[t + 1] - values[t] + 0.855 * last
+    made = (made - made.mean()) / (made.std() + 1e-8)
+    return torch.from_numpy(made) * x[:3, 1]
+
+
+@case((r(4, 5), ints(5, 4)), (r(6, 5), ints(5, 6)), (r(9, 5), ints(5, 9)), (r(5, 5), ints(5, 5)), backward=True)
+def weighted_classes(logits: Any, labels: Any) -> Any:
+    counts = torch.bincount(labels, minlength=5).float()
+    weight = np.where(counts.numpy() > 0, 1.0 / np.maximum(counts.numpy(), 1), 0.0)
+    return F.cross_entropy(logits, labels, weight=torch.tensor(weight, dtype=torch.float32))
+
+
 @case((np.arange(6.0).reshape(2, 3),), (np.ones((4, 3)),))
 def numpy_arguments(a: Any) -> Any:
     t = torch.from_numpy(a).float()

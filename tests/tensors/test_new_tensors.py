@@ -74,3 +74,37 @@ def test_an_empty_tensor_that_grows_and_is_expanded(backend):
         return mask * w, other.expand(2, 4), same is other
 
     check(program, torch.randn(3, 2), backend=backend)
+
+
+def copied_views(x):
+    y = x * 2
+    view = y.detach()
+    a, b = copy.deepcopy(view), copy.deepcopy({"y": (y + 1).t(), "x": view})
+    b["y"].add_(1)
+    a.mul_(3)
+    return y, view, a, b
+
+
+def test_copies_of_views():
+    check(copied_views, vary=[(torch.randn(n, 3),) for n in (4, 4, 6, 5)], expect_graphs=2, expect_recompiles=1)
+
+
+def test_copies_made_together_share_memory():
+    def program(x):
+        y = (x * 2).detach()
+        copied = copy.deepcopy([y, y.view(-1)])
+        copied[0].add_(1)
+        return copied, y
+
+    calls = [(torch.randn(n, 3),) for n in (4, 6, 5)]
+    check(program, vary=calls, fullgraph=False, expect_graphs=None, expect_recompiles=None, expect_breaks=None)
+
+
+def test_what_cannot_be_copied_is_copied_by_python_as_a_whole():
+    def program(x):
+        y = (x * 2).detach()
+        copied = copy.deepcopy([y, y.view(-1)])
+        return copied[0] * 3 + 1
+
+    calls = [(torch.randn(n, 3),) for n in (4, 6, 5, 7)]
+    check(program, vary=calls, fullgraph=False, expect_graphs=None, expect_recompiles=None, expect_breaks=2)

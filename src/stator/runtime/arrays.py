@@ -29,7 +29,7 @@ from stator.native.callers import CALLERS, call_builtin, call_python
 from stator.native.rows import STANDINS, standin
 from stator.runtime import numpy_made as numpy_made  # these register their rows
 from stator.runtime import numpy_numbers as numpy_numbers
-from stator.runtime import traced_arrays
+from stator.runtime import sized_arrays, traced_arrays, written_arrays
 from stator.runtime.entered_arrays import (
     LENT,
     build_array,
@@ -41,7 +41,7 @@ from stator.runtime.entered_arrays import (
     serve_copied,
     serve_shared,
 )
-from stator.runtime.symbolic_host import decayed
+from stator.runtime.symbolic_host import SEEING, decayed
 from stator.runtime.tensor_host import TensorHost
 from stator.shapes.floats import TracedFloat
 from stator.shapes.scalar import TracedBool, TracedInt
@@ -125,14 +125,18 @@ def notice_writes(host: Any) -> None:
 
 def call_numpy(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     """A function, ufunc or scalar class of numpy."""
+    known = NAMES.get(id(function)) or name_of_method(function)
+    if known is not None and traced_arrays.holds([*args, kwargs or {}]):
+        return traced_arrays.call_function(host, f, function, known, list(args), kwargs or {})
+    if known is not None and host.has_symbols():
+        made = sized_arrays.make(host, f, known, args, kwargs or {})
+        if made is not None:
+            return made
     seen: dict[int, Any] = {}
     given = [decayed(host, arg, seen) for arg in args] if host.has_symbols() else args
     named = {name: decayed(host, arg, seen) for name, arg in (kwargs or {}).items()}
     if is_plain(list(given)) and is_plain(named):
-        return run(host, f, function, given, named)
-    known = NAMES.get(id(function)) or name_of_method(function)
-    if known is not None and traced_arrays.holds([*given, named]):
-        return traced_arrays.call_function(host, f, function, known, list(given), named)
+        return written_arrays.made(host, f, run(host, f, function, given, named))
     if known in traced_arrays.OF_TENSORS and type(given[0]) is TracedTensor:
         return traced_arrays.of_tensor(host, f, known, list(given), named)
     name = f"numpy.{getattr(function, '__name__', 'function')}"
@@ -370,6 +374,8 @@ def register() -> None:
     TensorHost.operate_array = operate  # type: ignore[method-assign,assignment]
     for member in numpy_members():
         KNOWN.add(id(member))
+        if not isinstance(member, type):
+            SEEING.add(id(member))
         if isinstance(member, FUNCTION_KINDS):
             STANDINS.setdefault(member, call_numpy)
     for dispatcher in (np.sum, np.concatenate):

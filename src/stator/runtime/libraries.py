@@ -36,8 +36,14 @@ _WHOLE_TORCH = tuple(
     for part in ("_weights_only_unpickler.py", "hub.py", "nested/", "package/", "profiler/", "serialization.py")
 )
 
+# What keeps objects by their addresses, which are others in each call.
+_BY_ADDRESS = frozenset({"copy"})
+
 # Those that take numbers apart: what they keep of one, such as numerators, is another constant each time.
 _EXACT = frozenset({"decimal", "_pydecimal", "fractions", "statistics"})
+
+
+_LEFT_WHOLE = _WORLDLY | _EXACT | _BY_ADDRESS
 
 
 def is_standard(filename: str) -> bool:
@@ -62,5 +68,5 @@ def is_left_whole(filename: str) -> bool:
     if filename.startswith(_FROZEN):
         return filename.removeprefix(_FROZEN).rstrip(">") in _WORLDLY
     if is_standard(filename):
-        return filename.removeprefix(_STDLIB).partition(os.sep)[0].removesuffix(".py") in _WORLDLY | _EXACT
+        return filename.removeprefix(_STDLIB).partition(os.sep)[0].removesuffix(".py") in _LEFT_WHOLE
     return filename.startswith(_WHOLE_TORCH) or has_no_tensors(filename)

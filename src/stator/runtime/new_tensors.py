@@ -11,6 +11,9 @@ from stator.errors import Unsupported
 from stator.frame import Frame
 from stator.native.rows import standin
 from stator.runtime.tensor_attributes import read_tensor
+from stator.shapes.scalar import from_data
+from stator.tensors.meta import SymbolicMeta
+from stator.tensors.rules.layout import is_dense
 from stator.tensors.targets import Target
 from stator.tensors.traced import TracedTensor
 
@@ -62,12 +65,12 @@ def stand_copy(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any)
     key = host.call(f, id, [traced], None)
     if key in memo:
         return memo[key]
-    check_copy(host, f, traced)
+    check_copy(host, f, traced, memo)
     with_grad = traced._meta.requires_grad
     enabled = torch.is_grad_enabled()
     torch._C._set_grad_enabled(False)
     try:
-        if host.recorder.traces:
+        if host.recorder.traces or type(traced._meta) is SymbolicMeta:
             made = host.record(f, torch.Tensor.clone, (traced,), None)
         else:
             made = host.recorder.record(COPY, (traced,), {})
@@ -76,26 +79,24 @@ def stand_copy(host: Any, f: Frame, function: Any, args: list[Any], kwargs: Any)
     finally:
         torch._C._set_grad_enabled(enabled)
     memo[key] = made
+    host.deep_copies.append((memo, traced._storage))
     return made
 
 
-def check_copy(host: Any, f: Frame, traced: Any) -> None:
-    """Refuses tensors that share memory, which copies would share as well, and those that have more than data."""
+def check_copy(host: Any, f: Frame, traced: Any, memo: Any) -> None:
+    """Refuses tensors that share memory, which copies made together would share as well, and those that have more than
+    data."""
     meta, real = traced._meta, host.recorder.real(traced)
-    sharing = [one for one in host.recorder.alive() if one is not traced and one._storage is traced._storage]
+    sharing = any(copies is memo and storage is traced._storage for copies, storage in host.deep_copies)
     attributes = (instance_dict(real) if real is not None else vars(traced)) or {}
-    dense = sorted(zip(meta.stride, meta.size, strict=True))
-    step = 1
-    for stride, size in dense:
-        if type(size) is not int or (size != 1 and stride != step):
-            raise host.refuse(
-                "cannot-rebuild", "a copy of a tensor that is not dense", function="Tensor.__deepcopy__", type="Tensor"
-            )
-        step *= size
+    if from_data(*meta.size) or not is_dense(meta):
+        raise host.refuse(
+            "cannot-rebuild", "a copy of a tensor that is not dense", function="Tensor.__deepcopy__", type="Tensor"
+        )
     if sharing or attributes or not meta.leaf or traced._stands_for is not torch.Tensor or meta.offset:
         raise host.refuse(
             "cannot-rebuild",
-            "a copy of a view, or of a tensor with attributes",
+            "a copy of a part of a tensor, together with another part, or of a tensor with attributes",
             function="Tensor.__deepcopy__",
             type="Tensor",
         )

@@ -21,6 +21,7 @@ from stator.shapes.calculations import FLOAT, INT_MATH, distance_of, sum_of
 from stator.shapes.floats import MATH, QUESTIONS, SYMBOLIC, TracedFloat, calculated, depends_on_data, whole
 from stator.shapes.scalar import INTS, TracedBool, TracedInt, evaluated, from_data
 from stator.shapes.tables import LONGEST, Rank
+from stator.tensors.arrays import TracedArray
 from stator.tensors.traced import TracedTensor
 
 Caller = Callable[[Any, Frame, list[Any]], Any]
@@ -82,6 +83,8 @@ def question_of(function: Any) -> Caller:
 def length_of(host: Any, f: Frame, args: list[Any]) -> Any:
     if len(args) == 1 and type(args[0]) is TracedTensor:
         return host.record(f, torch.Tensor.__len__, args, None)
+    if len(args) == 1 and type(args[0]) is TracedArray and args[0].sizes:
+        return args[0].sizes[0]
     return given_texts.length_of(args[0]) if len(args) == 1 else NotImplemented
 
 

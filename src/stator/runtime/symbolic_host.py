@@ -25,6 +25,7 @@ from stator.runtime.assumptions import told
 from stator.runtime.number_calls import MIXED, ROW_KINDS, ROWS, STANDS_FOR, Caller
 from stator.runtime.number_methods import NumberMethod
 from stator.runtime.random_state import GeneratorMethod
+from stator.runtime.traced_arrays import ArrayMethod
 from stator.shapes.floats import TracedFloat, depends_on_data
 from stator.shapes.scalar import SMALL_INTS, TracedBool, TracedInt, from_data, identical, is_derived
 from stator.shapes.texts import TracedText
@@ -210,7 +211,8 @@ KEEPING = frozenset(
     {len, max, min, sum, abs, round, sorted, any, all, iter, next, id, callable, divmod, pow}
     | {math.prod, math.floor, math.ceil}
 )
-KEEPING_CALLABLES = GETTERS | {functools.partial, GeneratorMethod, NumberMethod}
+KEEPING_CALLABLES = GETTERS | {functools.partial, GeneratorMethod, NumberMethod, ArrayMethod}
+SEEING: set[int] = set()  # ids of functions whose stand-ins see to such numbers themselves
 SURFACE = frozenset({len, isinstance})  # what is in their arguments is none of their business
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 KEEPING_MODULES = frozenset({"_operator", "_functools", "itertools", "_collections", "_bisect", "_heapq"})
@@ -221,7 +223,7 @@ def keeps(host: Any, function: Any) -> bool:
     kind = type(function)
     if issubclass(type(function), type):
         return function in KEEPING_TYPES or is_plain_error(function) or function.__module__.startswith("torch")
-    if kind in KEEPING_CALLABLES:
+    if kind in KEEPING_CALLABLES or id(function) in SEEING:
         return True
     if kind is types.MethodWrapperType:
         owner = function.__objclass__

@@ -129,6 +129,8 @@ class TensorHost(NumberHost):
         self.arrays: list[Any] = []  # records of outside arrays whose contents have entered
         self.dirty: set[Path] = set()  # those that the program wrote to at some time
         self.lent: list[Any] = []  # arrays whose memory a tensor shares
+        self.deep_copies: list[Any] = []  # of tensors: its memo, and the memory
+        self.made_arrays: dict[int, Any] = {}  # by id: arrays of constants, and which instruction made each
         self.unmade: frozenset[type] = frozenset()  # types of which no object may be made
         self.warns_of_scalars = False
         self.hooks: list[Any] = []  # effects that register hooks on tensors

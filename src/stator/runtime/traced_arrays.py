@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -16,7 +17,10 @@ from stator.guards import path as paths
 from stator.native.attribute_rows import READERS, WRITERS
 from stator.native.callers import CALLERS
 from stator.native.ends import STANDINS
-from stator.shapes.scalar import TracedInt
+from stator.runtime import written_arrays
+from stator.shapes.floats import TracedFloat
+from stator.shapes.scalar import TracedBool, TracedInt
+from stator.shapes.texts import TracedText
 from stator.tensors.array_calls import (
     ATTRIBUTES,
     FACTS,
@@ -64,12 +68,15 @@ def record(host: Any, f: Frame, name: str, args: Any, kwargs: Any = None, writte
 
 def call_function(host: Any, f: Frame, function: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A function of numpy with arrays of the graph among its arguments."""
+    args, kwargs = settled(args), settled(kwargs)
     head, _, method = name.partition(".")
     base: Any = getattr(np, head, None)
     if isinstance(base, np.ufunc):
         count = UFUNC_METHODS.get(method, 0) if method else base.nin
     else:
         count = 99 if name in FACTS else PARAMETERS.get(name, 0)
+    if name in MEASURES and len(args) == 1 and not kwargs and type(args[0]) is TracedArray:
+        return MEASURES[name](args[0]._tensor._meta)
     if name == "where" and len(args) != 3:
         raise host.refuse("data-dependent-shape", "numpy.where of a condition alone", function="numpy.where")
     named = {key: value for key, value in kwargs.items() if key != "out"}
@@ -77,8 +84,19 @@ def call_function(host: Any, f: Frame, function: Any, name: str, args: list[Any]
         raise host.refuse("tensor-numpy", f"numpy.{name} of arrays of the graph", function=f"numpy.{name}")
     out = kwargs.get("out")
     if out is not None and type(out) is not TracedArray:
+        written_arrays.written(host, out)
         raise host.refuse("tensor-numpy", f"numpy.{name} into such an array", function=f"numpy.{name}")
     return record(host, f, f"numpy:{name}", args, kwargs, () if out is None else (out,))
+
+
+def settled(value: Any) -> Any:
+    """The arguments of a function of numpy, which may be ints that vary, but no other such numbers."""
+    kind = type(value)
+    if kind in (TracedFloat, TracedBool, TracedText):
+        return value.decay()
+    if kind is list or kind is tuple:
+        return kind(map(settled, value))
+    return {key: settled(item) for key, item in value.items()} if kind is dict else value
 
 
 def of_tensor(host: Any, f: Frame, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -114,6 +132,7 @@ def operate(host: Any, f: Frame, function: Any, args: tuple[Any, ...]) -> Any:
         target = args[0]
         if type(target) is not TracedArray or (target.is_scalar and function is operator.setitem):
             if function is operator.setitem:
+                written_arrays.written(host, target)
                 raise host.refuse("tensor-numpy", "a write to an array that is no tensor", function="setitem")
             function = PLAIN[function]
         elif target.is_scalar:
@@ -206,10 +225,10 @@ def _dtype(meta: Any) -> Any:
 MEASURES: dict[str, Any] = {
     "shape": lambda meta: tuple(meta.size),
     "ndim": lambda meta: len(meta.size),
-    "size": lambda meta: meta.size.numel(),
+    "size": lambda meta: math.prod(meta.size),
     "dtype": _dtype,
     "itemsize": lambda meta: _dtype(meta).itemsize,
-    "nbytes": lambda meta: meta.size.numel() * _dtype(meta).itemsize,
+    "nbytes": lambda meta: math.prod(meta.size) * _dtype(meta).itemsize,
 }
 VALUES = {"item": torch.Tensor.item, "tolist": torch.Tensor.tolist}
 
@@ -220,6 +239,7 @@ def write_array(host: Any, f: Frame, array: TracedArray, name: str, value: Any) 
 
 def call_method(host: Any, f: Frame, method: ArrayMethod, args: list[Any], kwargs: dict[str, Any] | None) -> Any:
     array, name = method.array, method.name
+    args, kwargs = settled(args), settled(kwargs)
     if name in VALUES:
         if args or kwargs:
             array = record(host, f, "operator:getitem", (array, args[0] if len(args) == 1 else tuple(args)))

@@ -121,6 +121,22 @@ def laid_out(strides: tuple[int, ...]) -> str:
     return ">" + ",".join(map(str, strides))
 
 
+def in_order(axes: tuple[int, ...]) -> str:
+    """The same for arrays of any size: the result lies in this order of its axes."""
+    return IN_ORDER + ",".join(map(str, axes))
+
+
+IN_ORDER = "o"
+
+
+def laid_in_order(made: Any, axes: tuple[int, ...]) -> Any:
+    """The tensor, or a copy that lies in this order of its axes."""
+    if axes == tuple(range(len(axes))):
+        return made.contiguous()
+    back = sorted(range(len(axes)), key=axes.__getitem__)
+    return made.permute(axes).contiguous().permute(back)
+
+
 def with_strides(made: Any, strides: tuple[int, ...]) -> Any:
     """The tensor, or a copy that is laid out in this way."""
     if are_same_steps(made, strides):
@@ -178,7 +194,9 @@ def plain_call(name: str, kinds: str, args: tuple[Any, ...], kwargs: dict[str, A
         array = np.flip(value.numpy(), axes) if axes else value.numpy()
         return array[()] if is_scalar else array
 
-    return as_tensors(function_of(name, np)(*mapped(args, leaf), **mapped(kwargs, leaf)))
+    made = as_tensors(function_of(name, np)(*mapped(args, leaf), **mapped(kwargs, leaf)))
+    _, _, layout = kinds.partition(">")
+    return laid_in_order(made, numbers_in(layout[1:])) if layout.startswith(IN_ORDER) else made
 
 
 def as_tensors(made: Any) -> Any:
@@ -205,8 +223,14 @@ def traced_call(name: str, kinds: str, args: tuple[Any, ...], kwargs: dict[str, 
         return made.clone() if name == "operator:getitem" or name.partition(":")[2] in NUMPY_NAMES else made
     if name in COPIES and COPIES[name](args[0], made):  # torch's numpy has the memory of the array there
         made = made.clone()
-    _, _, strides = kinds.partition(">")
-    return with_strides(made, tuple(map(int, strides.split(",")))) if strides else made
+    _, _, layout = kinds.partition(">")
+    if layout.startswith(IN_ORDER):
+        return laid_in_order(made, numbers_in(layout[1:]))
+    return with_strides(made, numbers_in(layout)) if layout else made
+
+
+def numbers_in(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
 
 
 SCALAR = ">s"

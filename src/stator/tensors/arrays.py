@@ -12,27 +12,28 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from stator.filters import Listening
-from stator.shapes.scalar import number
+from stator.shapes.scalar import TracedInt, from_data, number
 from stator.tensors.applying import apply
+from stator.tensors.array_arguments import Leaves, Place, hinted, itself, put_in, static
 from stator.tensors.array_calls import (
     DTYPES,
-    FACTS,
     NUMPY_DTYPES,
     SCALAR,
-    are_same_steps,
     array_call,
-    function_of,
-    laid_out,
+    in_order,
     np,
-    traced_call,
     way_of,
 )
-from stator.tensors.backwards import Axes, descending, find_view, turned
-from stator.tensors.fakes import looking, make_fake, own_mode
-from stator.tensors.meta import Meta, SymbolicMeta, intern
+from stator.tensors.array_sizes import PICKED, VIEWS, flat, is_number, picks, sizes_of, takes_element, turned_along
+from stator.tensors.array_trials import RunsBackwards, agreed, example
+from stator.tensors.array_twins import check_twin
+from stator.tensors.backwards import Axes, find_view
+from stator.tensors.lowering import lower
+from stator.tensors.meta import Meta
 from stator.tensors.modes import read_state
 from stator.tensors.plan import Constant, Group, New, Plan, Same
+from stator.tensors.rules.layout import row_major
+from stator.tensors.rules.table import Decline, hint, interned
 from stator.tensors.signals import DataDependent, OpFailed, UnsupportedOp
 from stator.tensors.targets import Target, register
 from stator.tensors.traced import TracedTensor
@@ -139,16 +140,14 @@ def tensor_of(array: TracedArray) -> TracedTensor:
     """`torch.from_numpy(array)`: a tensor with the memory of the array."""
     if array._backwards:
         raise UnsupportedOp("torch.from_numpy", "an array that runs backwards", "tensor-numpy")
-    made: TracedTensor = array._recorder.call(torch.Tensor.detach, (array._tensor,), {})
+    recorder, traced = array._recorder, array._tensor
+    if traced._meta.key[2] != 0 and not recorder.traces:  # numpy's memory begins with the array
+        plan = Plan(New(traced._meta.at_start(), alias=0), None, (), (), True, False)
+        arguments: tuple[Any, ...] = ("operator:getitem", way_of(False, ()), (traced._node, ...), {})
+        made = apply(recorder, _target("operator:getitem"), plan, read_state(), arguments, {}, [traced])
+    else:
+        made = recorder.call(torch.Tensor.detach, (traced,), {})
     return made
-
-
-def _static(meta: Meta) -> Meta:
-    """numpy's sizes are numbers: symbolic ones become constants, with a guard."""
-    if type(meta) is SymbolicMeta:
-        size, stride = tuple(map(number, meta.size)), tuple(map(number, meta.stride))
-        return intern((size, stride, number(meta.offset), *meta.key[3:5], False, True, False, False, meta.inference))
-    return meta
 
 
 def _numpy(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -161,28 +160,10 @@ if np is not None:
     register(torch.Tensor.numpy, _numpy)
 
 
-# ---- examples -----------------------------------------------------------------------------------------
+# ---- arguments -----------------------------------------------------------------------------------------
 
 
-class Leaves:
-    """The tensors among the arguments of a call, in order, and how numpy sees each."""
-
-    def __init__(self) -> None:
-        self.tensors: list[TracedTensor] = []
-        self.arrays: list[Any] = []  # the TracedArray, or a constant array
-        self.backwards: list[Axes] = []
-        self.kinds = ""
-
-    def add(self, tensor: TracedTensor, array: Any, is_scalar: bool, backwards: Axes = ()) -> int:
-        self.tensors.append(tensor)
-        self.arrays.append(array)
-        self.backwards.append(backwards)
-        self.kinds += way_of(is_scalar, backwards)
-        return len(self.tensors) - 1
-
-
-class Place(int):
-    """Stands for the i-th tensor among arguments."""
+PLAIN = frozenset({int, float, complex, bool, str, type(None), type(...)})
 
 
 def walk(value: Any, leaves: Leaves, constant: Callable[[Any], TracedTensor] | None) -> Any:
@@ -190,6 +171,9 @@ def walk(value: Any, leaves: Leaves, constant: Callable[[Any], TracedTensor] | N
     kind = type(value)
     if kind is TracedArray:
         return Place(leaves.add(value._tensor, value, value.is_scalar, value._backwards))
+    if kind is TracedInt:
+        leaves.has_numbers = True
+        return value
     if kind in PLAIN:
         return value
     if kind is tuple or kind is list:
@@ -213,117 +197,6 @@ def _dtype(value: Any) -> Any:
     return DTYPES.get(np.dtype(value)) if is_class or isinstance(value, np.dtype) else None
 
 
-PLAIN = frozenset({int, float, complex, bool, str, type(None), type(...)})
-
-
-def put_in(value: Any, leaf: Callable[[int], Any], dtype: Callable[[Any], Any]) -> Any:
-    """The arguments with something at each place."""
-    kind = type(value)
-    if kind is Place:
-        return leaf(int(value))
-    if kind is torch.dtype:
-        return dtype(value)
-    if kind is tuple or kind is list:
-        return kind(put_in(item, leaf, dtype) for item in value)
-    if kind is slice:
-        return slice(*(put_in(part, leaf, dtype) for part in (value.start, value.stop, value.step)))
-    if kind is dict:
-        return {key: put_in(item, leaf, dtype) for key, item in value.items()}
-    return value
-
-
-def example(meta: Meta, is_scalar: bool, turn: int) -> Any:
-    """An array with this layout; the contents depend on the turn, except that indices stay in range."""
-    meta = _static(meta)
-    dtype, size, stride = NUMPY_DTYPES[meta.dtype], tuple(meta.size), meta.stride
-    extent = 1 + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
-    if 0 in size:
-        return np.zeros(size, dtype)
-    if dtype.kind == "b":
-        flat = np.full(extent, bool(turn))
-    elif dtype.kind in "iu":
-        flat = np.zeros(extent, dtype)
-    else:
-        flat = ((np.arange(extent) * (3 + 2 * turn)) % (7 + 4 * turn) + 1).astype(dtype)
-    array = np.ndarray(size, dtype, flat, 0, tuple(step * dtype.itemsize for step in stride))
-    return array[()] if is_scalar else array
-
-
-class RunsBackwards(UnsupportedOp):
-    """The result of a call has strides below zero."""
-
-
-class Trial:
-    """One run of numpy on examples."""
-
-    def __init__(self, leaves: Leaves, turn: int, written: frozenset[int]) -> None:
-        self.written = written
-        self.given = []
-        for index, (tensor, array) in enumerate(zip(leaves.tensors, leaves.arrays, strict=True)):
-            if type(array) is TracedArray:
-                made = turned(example(tensor._meta, array.is_scalar, turn), leaves.backwards[index])
-            else:
-                made = array.copy()
-            if type(made) is np.ndarray:
-                made.flags.writeable = bool(turn) or index in written
-            self.given.append(made)
-
-    def run(self, name: str, args: Any, kwargs: Any) -> Any:
-        """What the call does to layout, memory and identity, as a plan says it."""
-        function = function_of(name, np)
-        with np.errstate(all="ignore"), Listening() as warned:
-            made = function(*put_in(args, self.leaf, self.dtype), **put_in(kwargs, self.leaf, self.dtype))
-        if warned:
-            raise UnsupportedOp(name, "numpy warns", "tensor-numpy")
-        self.made: list[Any] = []
-        return self.described(name, made)
-
-    def leaf(self, index: int) -> Any:
-        return self.given[index]
-
-    def dtype(self, value: Any) -> Any:
-        return NUMPY_DTYPES[value]
-
-    def described(self, name: str, made: Any) -> Any:
-        for index, given in enumerate(self.given):
-            if made is given and type(made) is np.ndarray:
-                return Same(index), np.ndarray
-        if isinstance(made, np.ndarray | np.generic):
-            return self.array(name, made), type(made)
-        if type(made) in (list, tuple) or (isinstance(made, tuple) and hasattr(made, "_fields")):
-            parts = [self.described(name, item) for item in made]
-            return Group(list, tuple(part[0] for part in parts)), (type(made), [part[1] for part in parts])
-        if made is None or name.partition(":")[2] in FACTS or isinstance(made, np.dtype):
-            return Constant(made), None
-        raise DataDependent(name.partition(":")[2] or name)
-
-    def array(self, name: str, made: Any) -> New:
-        kind = type(made)
-        dtype = DTYPES.get(made.dtype)
-        itemsize = made.dtype.itemsize
-        odd = dtype is None or any(step % itemsize for step in made.strides)
-        if not odd and descending(made):
-            raise RunsBackwards(name, f"torch has no array with strides {made.strides}", "tensor-numpy")
-        if odd or (kind is not np.ndarray and not issubclass(kind, np.generic)):
-            raise UnsupportedOp(name, f"torch has no {made.dtype} array with strides {made.strides}", "tensor-numpy")
-        stride = tuple(step // itemsize for step in made.strides)
-        alias = None
-        if kind is np.ndarray:
-            shared = [i for i, given in enumerate(self.given) if np.may_share_memory(made, given)]
-            alias = shared[0] if shared else None
-            lone = not any(np.may_share_memory(made, other) for other in self.made) or alias is not None
-            writeable = made.flags.writeable or (alias is not None and not self.given[alias].flags.writeable)
-            if len(shared) > 1 or not lone or not writeable:
-                raise UnsupportedOp(name, "an array that cannot be written to, or shares memory", "tensor-numpy")
-            self.made.append(made)
-        inference = torch.is_inference_mode_enabled()
-        key = (made.shape, stride, 0, dtype, CPU, False, True, False, False, inference)
-        return New(intern(key), alias=alias)
-
-
-CPU = torch.device("cpu")
-
-
 # ---- recording ----------------------------------------------------------------------------------------
 
 
@@ -341,6 +214,8 @@ def record_call(
         given, named = walk(tuple(args), leaves, constant), walk(kwargs, leaves, constant)
     except TypeError:
         raise UnsupportedOp(name, "an argument that numpy would look into", "tensor-numpy") from None
+    if leaves.vary and not written and (view := _view_of_any_size(recorder, name, args, kwargs)) is not None:
+        return view
     if any(leaves.backwards) and not written and (view := _view(recorder, name, args, kwargs, leaves)) is not None:
         return view
     places = frozenset(i for i, array in enumerate(leaves.arrays) if any(array is one for one in written))
@@ -348,16 +223,15 @@ def record_call(
         raise UnsupportedOp(name, "a write to an array that is no array of the graph", "tensor-numpy")
     with recorder.paused():
         try:
-            result, kinds = _agreed(name, leaves, given, named, places)
+            found = _found(recorder, name, leaves, given, named, places)
         except RunsBackwards:
             view = None if written else _view(recorder, name, args, kwargs, leaves)
             if view is None:
                 raise
             return view
-        if type(result) is New and kinds is not np.ndarray:
-            leaves.kinds += SCALAR
-        if recorder.traces:
-            _check_twin(name, leaves, given, named, places, result)
+    if found is None:
+        return _of_constants(recorder, name, args, kwargs, written, constant)
+    result, kinds = found
     for index in places:
         if type(leaves.arrays[index]) is not TracedArray:
             raise UnsupportedOp(name, "a write to an array that is a constant of the graph", "tensor-numpy")
@@ -370,12 +244,155 @@ def record_call(
     arguments = (
         name,
         leaves.kinds,
-        put_in(given, nodes.__getitem__, _itself),
-        put_in(named, nodes.__getitem__, _itself),
+        put_in(given, nodes.__getitem__, itself, _node_of),
+        put_in(named, nodes.__getitem__, itself, _node_of),
     )
-    target = Target(array_call, "call_function", array_call, name.partition(":")[2])
-    made = apply(recorder, target, plan, read_state(), arguments, {}, leaves.tensors)
+    made = apply(recorder, _target(name), plan, read_state(), arguments, {}, leaves.tensors)
     return _wrapped(made, result, kinds, leaves)
+
+
+def _of_constants(
+    recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], written: Any, constant: Any
+) -> Any:
+    """The call for the numbers that those that vary are in this call."""
+    function = ARITHMETIC.get(name)
+    arrays = [arg for arg in args if type(arg) is TracedArray]
+    if function is not None and len(arrays) == 1 and not arrays[0]._backwards:
+        tensor = arrays[0]._tensor
+        if tensor._meta.dtype in (torch.float32, torch.float64):
+            operands = tuple(tensor if arg is arrays[0] else arg for arg in args)
+            return TracedArray(recorder.call(function, operands, {}), arrays[0]._stands_for)
+    if name.startswith("operator:"):
+        raise UnsupportedOp(name, "an array with a number that varies", "tensor-numpy")
+    args, kwargs = put_in((tuple(args), kwargs), itself, itself, number)
+    return record_call(recorder, name, args, kwargs, written, constant)
+
+
+ARITHMETIC = {f"operator:{function.__name__}": function for function in (
+    operator.add, operator.sub, operator.mul, operator.truediv,
+)}  # fmt: skip  # torch makes of an array of floats and an int what numpy does
+
+
+def _target(name: str) -> Target:
+    return Target(array_call, "call_function", array_call, name.partition(":")[2])
+
+
+def _node_of(value: TracedInt) -> Any:
+    return lower(value, [])[1]
+
+
+def _found(recorder: Recorder, name: str, leaves: Leaves, given: Any, named: Any, places: frozenset[int]) -> Any:
+    """What the call does, to arrays of any size if that is known; None if it can only be given constants."""
+    size = _size(recorder, name, leaves, given, named) if leaves.vary and places <= {0} else None
+    if size is not None:
+        leaves.try_out()
+        found = agreed(name, leaves, hint(given), hint(named), places)
+        result = _of_any_size(recorder, found[0], size)
+        if result is not None:
+            return _for_backend(recorder, name, leaves, hint(given), hint(named), places, found, result)
+    if leaves.has_numbers:
+        return None
+    leaves.settle()
+    found = agreed(name, leaves, given, named, places)
+    return _for_backend(recorder, name, leaves, given, named, places, found, found[0])
+
+
+def _for_backend(
+    recorder: Recorder,
+    name: str,
+    leaves: Leaves,
+    given: Any,
+    named: Any,
+    places: frozenset[int],
+    found: Any,
+    result: Any,
+) -> Any:
+    made, kinds = found
+    if type(made) is New and kinds is not np.ndarray:
+        leaves.kinds += SCALAR
+    if recorder.traces:
+        check_twin(name, leaves, given, named, places, made)
+    if result is not made:  # the strides are not those of this call
+        leaves.kinds = leaves.kinds.partition(">")[0] + ">" + in_order(order_of(made.meta))
+    return result, kinds
+
+
+def _size(recorder: Recorder, name: str, leaves: Leaves, given: Any, named: Any) -> Any:
+    """The size of the result, or of what is written to, if there is a rule."""
+    if leaves.has_numbers and recorder.traces and (name != "operator:setitem" or type(given[2]) is TracedInt):
+        return None  # torch's numpy takes such numbers as bounds alone
+
+    def meta(place: int) -> Meta:
+        return leaves.tensors[place]._meta
+
+    arguments = put_in(given, meta, itself), put_in(named, meta, itself)
+    if name == "operator:setitem":
+        return _size_of_part(recorder, leaves, given, *arguments[0])
+    return sizes_of(name, *arguments)
+
+
+def _size_of_part(recorder: Recorder, leaves: Leaves, given: Any, array: Meta, index: Any, value: Any) -> Any:
+    """The size of a part of an array, if a value may be written to it."""
+    if is_number(value) and picks(index):
+        return sizes_of(PICKED, (array, index), {})
+    try:
+        part = VIEWS["operator:getitem"](recorder.call, leaves.tensors[given[0]], index)._meta.size
+    except Exception:
+        return None
+    size = sizes_of("operator:add", (interned(part, part, 0, array.key[3:], recorder.symbols), value), {})
+    return size if size is not None and tuple(size) == tuple(part) else None
+
+
+def _of_any_size(recorder: Recorder, result: Any, size: Any) -> Any:
+    """A result for other sizes than those of this call; None where that is not sure."""
+    if type(result) is Same or (type(result) is Constant and result.value is None):
+        return result
+    if type(result) is not New or result.alias is not None or hint(tuple(size)) != tuple(result.meta.size):
+        return None
+    if not size:
+        return result
+    axes = order_of(result.meta)
+    if 0 in result.meta.size or ordered(result.meta.size, axes) != result.meta.stride:
+        return None
+    return New(interned(size, ordered(size, axes), 0, result.meta.key[3:], recorder.symbols))
+
+
+def order_of(meta: Meta) -> Axes:
+    """The axes from the longest to the shortest step; where a size is one, any order would do."""
+    if 1 in meta.size:
+        return tuple(range(len(meta.size)))
+    return tuple(sorted(range(len(meta.size)), key=meta.stride.__getitem__, reverse=True))
+
+
+def ordered(size: Any, axes: Axes) -> tuple[Any, ...]:
+    """Strides of a tensor that lies in this order of its axes."""
+    strides = dict(zip(axes, row_major([size[axis] for axis in axes]), strict=True))
+    return tuple(strides[axis] for axis in range(len(size)))
+
+
+def _view_of_any_size(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A view that torch makes as numpy does."""
+    array = args[0] if args else None
+    if type(array) is not TracedArray or array.is_scalar or kwargs or name not in VIEWS:
+        return None
+    if name == "operator:getitem" and (axes := turned_along(args[1], len(array.sizes))):
+        return TracedArray(recorder.call(torch.Tensor.detach, (array._tensor,), {}), np.ndarray, toggled(array, axes))
+    if array._backwards:
+        return None
+    if any(type(value) is TracedArray for value in flat(args[1:])):
+        return None
+    try:
+        made = VIEWS[name](recorder.call, array._tensor, *args[1:])
+    except (Decline, UnsupportedOp, OpFailed, TypeError, ValueError):  # numpy says in its own words what is wrong
+        return None
+    if name == "operator:getitem" and takes_element(args[1], len(array.sizes)):
+        return TracedArray(recorder.call(torch.clone, (made,), {}), NUMPY_DTYPES[made._meta.dtype].type)
+    return TracedArray(made, np.ndarray)
+
+
+def toggled(array: TracedArray, axes: Axes) -> Axes:
+    """The axes along which an array runs backwards that is turned along some."""
+    return tuple(sorted({*array._backwards} ^ {*axes}))
 
 
 def _view(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: Leaves) -> Any:
@@ -384,17 +401,17 @@ def _view(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str
     if type(array) is not TracedArray or array.is_scalar or len(leaves.tensors) != 1:
         return None
     with recorder.paused():
-        base = example(array._tensor._meta, False, 0)
-        view = find_view(base, array._backwards, name, args[1:], kwargs)
-    if view is None:
-        return None
+        meta, view = array._tensor._meta, None
+        for layout in (static,) if from_data(*meta.size) else (hinted, static):
+            base = example(layout(meta), False, 0)
+            if (view := find_view(base, array._backwards, name, args[1:], kwargs)) is None:
+                return None
+            if (view.name, view.args) == (name, args[1:]) and name != "operator:getitem":
+                break  # so it is for all sizes
+    assert view is not None
     ahead = TracedArray(array._tensor, np.ndarray)
     made = record_call(recorder, view.name, (ahead, *view.args), view.kwargs)
     return TracedArray(made._tensor, np.ndarray, view.axes)
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 def _aliases(result: Any) -> list[int]:
@@ -403,19 +420,6 @@ def _aliases(result: Any) -> list[int]:
     if type(result) is Same:
         return [result.index]
     return [alias for item in result.items for alias in _aliases(item)] if type(result) is Group else []
-
-
-def _agreed(name: str, leaves: Leaves, args: Any, kwargs: Any, written: frozenset[int]) -> Any:
-    """What two runs on examples have in common: everything, or it depends on data."""
-    try:
-        first, second = (Trial(leaves, turn, written).run(name, args, kwargs) for turn in (0, 1))
-    except (UnsupportedOp, DataDependent):
-        raise
-    except Exception as error:
-        raise OpFailed(error, name.replace(":", ".")) from None
-    if first != second:
-        raise DataDependent(name.partition(":")[2], "", "data-dependent-shape")
-    return second
 
 
 def _wrapped(made: Any, result: Any, kinds: Any, leaves: Leaves) -> Any:
@@ -429,71 +433,3 @@ def _wrapped(made: Any, result: Any, kinds: Any, leaves: Leaves) -> Any:
         items = [_wrapped(*row, leaves) for row in zip(made, result.items, parts, strict=True)]
         return cls(*items) if hasattr(cls, "_fields") else cls(items)
     return made
-
-
-def _check_twin(name: str, leaves: Leaves, args: Any, kwargs: Any, written: frozenset[int], result: Any) -> None:
-    """For backends that trace: torch's numpy must come to the same layout, and share the same memory."""
-    if (error := _hidden_error(name, leaves, args, result)) is not None:
-        raise UnsupportedOp(name, error, "tensor-numpy")
-    mode = own_mode()
-    made_of: dict[int, Any] = {}
-    fakes = [made_of.setdefault(id(tensor), make_fake(mode, _static(tensor._meta))) for tensor in leaves.tensors]
-    memory = {id(leaves.tensors[i]._storage): id(leaves.tensors[i]) for i in written}
-    if any(memory.get(id(tensor._storage), id(tensor)) != id(tensor) for tensor in leaves.tensors):
-        raise UnsupportedOp(name, "a write to memory that is read in another way", "tensor-numpy")
-    versions = [fake._version for fake in fakes]
-    try:
-        with looking(), mode:
-            given = put_in((args, kwargs), fakes.__getitem__, _itself)
-            made = traced_call(name, leaves.kinds, *given)
-    except Exception as error:
-        raise UnsupportedOp(name, f"torch cannot do it: {error}", "tensor-numpy") from None
-    moved = frozenset(i for i, fake in enumerate(fakes) if fake._version != versions[i])
-    if moved != written or not _same(made, result, fakes, type(result) is New):
-        raise UnsupportedOp(name, "torch's numpy gives another type or layout, or other memory", "tensor-numpy")
-    if type(result) is New and (made.stride() != result.meta.stride or (result.alias is None and 1 in made.shape)):
-        leaves.kinds += laid_out(
-            result.meta.stride
-        )  # what a kernel gives along single elements may not be what is told
-
-
-def _hidden_error(name: str, leaves: Leaves, args: Any, result: Any) -> str | None:
-    """Why numpy may raise where torch gives a value, or give another one."""
-    if name in DIFFERENT:
-        return "torch's numpy gives other values"
-    if name in POWERS and type(result) is New and not result.meta.dtype.is_floating_point:
-        if result.meta.dtype.is_complex:
-            return "torch's numpy gives other values"
-        if type(args[1]) is not int or args[1] < 0:
-            return "an integer to a power that may be negative"
-    ranges = [torch.iinfo(tensor._meta.dtype) for tensor in leaves.tensors if _is_integer(tensor._meta.dtype)]
-    numbers = [arg for arg in args if type(arg) is int]
-    if any(not limits.min <= value <= limits.max for limits in ranges for value in numbers):
-        return "a number beyond the type of the array"
-    return None
-
-
-def _is_integer(dtype: torch.dtype) -> bool:
-    return not (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)
-
-
-DIFFERENT = frozenset({f"numpy:{name}" for name in ("cbrt", "sign", "modf", "heaviside", "lcm")})  # of nan
-POWERS = frozenset({"operator:pow", "operator:ipow", "numpy:power", "numpy:pow", "numpy:float_power"})
-
-
-def _same(made: Any, result: Any, fakes: list[Any], alone: bool) -> bool:
-    """Whether torch made what numpy makes; a result that is `alone` and new can be laid out as wanted."""
-    if type(result) is Group:
-        return len(made) == len(result.items) and all(
-            _same(*row, fakes, False) for row in zip(made, result.items, strict=True)
-        )
-    if type(result) is not New:
-        return True
-    meta = result.meta
-    alias = [i for i, fake in enumerate(fakes) if made._typed_storage()._cdata == fake._typed_storage()._cdata]
-    wanted = [] if result.alias is None else [result.alias]
-    if (tuple(made.shape), made.dtype) != (tuple(meta.size), meta.dtype) or alias != wanted:
-        return False
-    if alone:
-        return not alias or are_same_steps(made, meta.stride)
-    return made.numel() <= 1 or made.stride() == meta.stride
