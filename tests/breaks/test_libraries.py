@@ -77,7 +77,7 @@ def event_loop(x: torch.Tensor) -> Any:
         (process, 1),
         (missing_program, 1),
         (thread, 2),
-        (through_a_queue, 2),
+        (through_a_queue, 3),
         (condition, 3),
         (saved_and_loaded, 3),
         (event_loop, 1),

@@ -154,7 +154,13 @@ _INEXACT_WITH_SYMBOLS: set[Any] = {torch.nn.functional.dropout}
 # FakeTensor lays out some results of these in another way than eager: where channels lie next to each other, or
 # strides are arbitrary because a size is one; or as the operands lie.
 INEXACT: set[Any] = {
+    torch.Tensor.logical_and,
+    torch.Tensor.logical_or,
+    torch.Tensor.logical_xor,
     torch.Tensor.masked_fill,
+    torch.logical_and,
+    torch.logical_or,
+    torch.logical_xor,
     torch.masked_fill,
     torch.nn.functional.batch_norm,
     torch.nn.functional.group_norm,
