@@ -54,3 +54,21 @@ def test_long_sums_are_compiled_again():
         x = torch.rand(2, length)
         torch.testing.assert_close(compiled(x), x.sum(1), rtol=1e-6, atol=0)
     assert stator.stats()["frames_captured"] == 3
+
+
+@pytest.mark.inductor
+def test_backward_passes_are_compiled(caplog):
+    """Inductor pads a gradient back by sizes of its own, of which only hints are known."""
+
+    def program(x, w):
+        return F.pad(x, (1, 2)) * 2
+
+    w = torch.ones(1)
+    for with_slopes in (False, True):
+        stator.reset()
+        compiled = stator.compile(program, backend="inductor")
+        for sizes in SIZES[:3]:
+            x = torch.rand(*sizes, 8, requires_grad=with_slopes)
+            torch.testing.assert_close(compiled(x, w), program(x, w))
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+    assert stator.stats()["frames_captured"] == 2

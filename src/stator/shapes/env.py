@@ -224,6 +224,8 @@ def env_class() -> Any:
             if not arbitrary or self._maybe_evaluate_static(expr) is not None:
                 return False
             left, right = (side.xreplace(self.backed_var_to_val) for side in expr.args)
+            if not (left.is_number and right.is_number):  # a hint need not be a value: compilers are told some
+                return False
             return bool(left > 1 if _asks_for_several(expr) else left != right)
 
         @contextmanager
