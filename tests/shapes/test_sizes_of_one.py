@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -386,41 +384,4 @@ def masks(x):
 def test_masks_for_a_batch_of_one():
     calls = [(torch.randn(size),) for size in [(2, 5), (3, 7), (1, 5), (4, 1), (1, 1), (2, 8)]]
     report = check(masks, vary=calls, expect_recompiles=1, expect_graphs=2)
-    assert report.gained("frames_captured") == 2
-
-
-def images_of_rows(x):
-    """Height and width are calculated; that they make up all rows is no matter of how many images there are."""
-    images, rows, channels = x.shape
-    height = int(math.sqrt(rows))
-    made = x.reshape(images, height, rows // height, channels)
-    return made.permute(0, 3, 1, 2) * 2
-
-
-def heads_of_images(x):
-    images, channels, height, width = x.shape
-    rows = (x * 2).reshape(images, 2, channels // 2, height * width).transpose(2, 3).softmax(-1)
-    wide = rows.shape[2] // width
-    made = rows.reshape(images, 2, wide, rows.shape[2] // wide, -1)
-    return made.permute(0, 1, 4, 2, 3).reshape(images, channels, wide, width) + 1
-
-
-def given_height(x, height, width):
-    rows = x.transpose(1, 2).contiguous().transpose(1, 2)
-    return rows.reshape(len(x), height, width, -1).permute(0, 3, 1, 2).contiguous() * 2
-
-
-LENGTHS = [(2, 4), (3, 5), (1, 4), (4, 6), (1, 3), (2, 2)]
-
-
-@pytest.mark.parametrize("order", [LENGTHS, LENGTHS[2:] + LENGTHS[:2]])
-@pytest.mark.parametrize("program", [images_of_rows, given_height, heads_of_images])
-def test_a_batch_of_one_next_to_regrouped_rows(program, order):
-    given = {
-        images_of_rows: lambda rows, n: (torch.randn(rows, n * n, 8),),
-        given_height: lambda rows, n: (torch.randn(rows, n * n, 8), n, n),
-        heads_of_images: lambda rows, n: (torch.randn(rows, 8, n, n),),
-    }
-    calls = [given[program](*sizes) for sizes in order]
-    report = check(program, vary=calls, expect_recompiles=None, expect_graphs=None, tolerance=1e-6)
     assert report.gained("frames_captured") == 2

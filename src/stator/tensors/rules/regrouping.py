@@ -41,8 +41,7 @@ class Copied(NamedTuple):
 def regrouped(base: Shape, sizes: tuple[Number, ...]) -> tuple[Number, ...] | None:
     """Strides with which the same memory has other sizes; None if it has not."""
     try:
-        known = aligned(base, sizes) or aligned(base, sizes, is_several)
-        return known or aligned(base, sizes, is_several, _in_this_call) or _by_runs(base, sizes)
+        return aligned(base, sizes) or aligned(base, sizes, is_several) or _by_runs(base, sizes)
     except Apart:
         return None
 
@@ -55,11 +54,10 @@ def aligned(
     base: Shape,
     sizes: tuple[Number, ...],
     several: Callable[[Number], bool] = lambda size: surely(operator.ne, size, 1),
-    holds: Callable[[Any, Number, Number], bool] = surely,
 ) -> tuple[Number, ...] | None:
     """These strides where nothing needs to be asked for them; also a size that may be one is taken as it is, where its
     stride is the same if it is, or is that of `several`. Old and new dimensions are matched in groups of as many
-    elements, from the last; `holds`: how these numbers compare."""
+    elements, from the last."""
     strides: list[Number] = []
     left = list(sizes)
     dims = [dim for dim in zip(base.size, base.stride, strict=True) if not is_one(dim[0])]
@@ -69,13 +67,13 @@ def aligned(
         if end is not None and not surely(operator.eq, step, end) and not several(count):
             return None
         covered: Number = 1
-        while not holds(operator.eq, covered, count):
-            if is_one(covered) or holds(operator.le, covered, count):
+        while not surely(operator.eq, covered, count):
+            if is_one(covered) or surely(operator.le, covered, count):
                 if not left:
                     return None
                 strides.append(step * covered)
                 covered = covered * left.pop()
-            elif dims and holds(operator.ge, covered, count) and surely(operator.eq, dims[-1][1], count * step):
+            elif dims and surely(operator.ge, covered, count) and surely(operator.eq, dims[-1][1], count * step):
                 count = count * dims.pop()[0]
             elif dims and surely(operator.gt, covered, count) and _are_apart(count * step, *dims[-1]):
                 raise Apart
@@ -89,19 +87,6 @@ def aligned(
         if left and not goes_on and not several(left[-1]):
             return None
     return None if left or not strides else tuple(reversed(strides))
-
-
-def _in_this_call(function: Any, a: Number, b: Number) -> bool:
-    """How two numbers of elements compare, also if in this call only. Which is larger says where to go on, and nothing
-    comes of it unless they are found to be equal: that is guarded."""
-    if surely(function, a, b):
-        return True
-    hints = [n.symbols.unknowns.hint(n.number) if type(n) is TracedInt else n for n in (a, b)]
-    if None in hints or TracedInt not in map(type, (a, b)):
-        return False
-    if function is operator.eq:
-        return hints[0] == hints[1] and not is_one(a) and not is_one(b) and bool(a == b)
-    return hints[0] != hints[1] and bool(function(*hints))
 
 
 def _are_apart(end: Number, count: Number, step: Number) -> bool:
