@@ -385,3 +385,18 @@ def test_masks_for_a_batch_of_one():
     calls = [(torch.randn(size),) for size in [(2, 5), (3, 7), (1, 5), (4, 1), (1, 1), (2, 8)]]
     report = check(masks, vary=calls, expect_recompiles=1, expect_graphs=2)
     assert report.gained("frames_captured") == 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_an_expanded_batch_is_copied_unless_it_is_one(backend):
+    """The rows of one example, twice, are a view of it."""
+
+    def program(x):
+        return x.unsqueeze(0).expand(2, -1, -1, -1).reshape(-1, 6, x.shape[2])
+
+    compiled = stator.compile(program, backend=backend)
+    for sizes in [(3, 6, 5), (2, 6, 7), (1, 6, 4), (4, 6, 1), (1, 6, 1), (5, 6, 3)]:
+        x = torch.randn(sizes)
+        given, made = program(x), compiled(x)
+        assert made.stride() == given.stride() and made.shape == given.shape
+        assert (made.data_ptr() == x.data_ptr()) == (given.data_ptr() == x.data_ptr())
