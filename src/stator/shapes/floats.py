@@ -288,6 +288,9 @@ def calculated(function: Any, *args: Any) -> Any:
             args[1].floats.assume(torch.ne, args[1])
         else:
             args[1].symbols.assume(args[1] != 0)
+    elif data and function is operator.truediv and not bool(args[1]):
+        known = type(args[0]) is TracedFloat and not args[0].mixed  # whatever it is, Python says the same
+        return function(0.0 if known else constant(args[0]), constant(args[1]))
     if function is math.sqrt and depends_on_data(args[0]):
         if type(args[0]) is not TracedInt:
             args[0].floats.assume(torch.ge, args[0])
