@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import types
 import weakref
 from typing import Any
 
@@ -192,6 +193,44 @@ def test_taken_out_of_a_global(capsys: Any) -> None:
         POOL.append(Noisy("global"))
         compiled(X)
         assert capsys.readouterr().out.split() == ["before", "end", "global", "behind"]
+
+
+class Slotted:
+    __slots__ = ("held", "reference")
+
+
+@pytest.mark.parametrize("kind", [Holder, Slotted, types.SimpleNamespace])
+@pytest.mark.parametrize("deleted", [False, True])
+def test_taken_out_of_an_attribute(kind: Any, deleted: bool, capsys: Any) -> None:
+    def program(x: Any, owner: Any) -> Any:
+        print("before")
+        if deleted:
+            del owner.held
+        else:
+            owner.held = x
+        print("behind")
+        return x + 1
+
+    compiled = stator.compile(program, backend="eager")
+    for _ in range(3):
+        owner = kind()
+        owner.held = Noisy("held")
+        compiled(X, owner)
+        assert capsys.readouterr().out.split() == ["before", "end", "held", "behind"]
+
+
+@pytest.mark.parametrize("kind", [Holder, Slotted, types.SimpleNamespace])
+def test_a_reference_to_what_was_in_an_attribute(kind: Any) -> None:
+    def program(x: Any, owner: Any) -> Any:
+        owner.held = Holder()
+        return x, owner.reference() is None
+
+    compiled = stator.compile(program, backend="eager")
+    for _ in range(3):
+        owner = kind()
+        owner.held = Holder()
+        owner.reference = weakref.ref(owner.held)
+        assert compiled(X, owner)[1]
 
 
 LOG: list[int] = []

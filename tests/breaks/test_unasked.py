@@ -130,3 +130,71 @@ def test_containers_are_guarded_by_what_they_hold(base: type) -> None:
         for _ in range(2):
             assert str(compiled(torch.ones(1), thing)) == str(program(torch.ones(1), thing))
     assert mistakes == []
+
+
+class Told:
+    """Attributes have slots, and whoever writes another one is told of it once."""
+
+    __slots__ = ("kept",)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        LOG.append(name)
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        LOG.append(name)
+        object.__delattr__(self, name)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_objects_without_room(broken: bool) -> None:
+    def program(x: Any, o: Any) -> Any:
+        said = []
+        if broken:
+            stator.graph_break()
+        o.kept = x
+        for attempt in (lambda: setattr(o, "other", 1), lambda: delattr(o, "other"), lambda: setattr(o, "__init__", 1)):
+            try:
+                attempt()
+            except AttributeError as error:
+                said.append(str(error))
+        try:
+            object.__setattr__(o, "third", x)
+        except AttributeError as error:
+            said.append(str(error))
+        return said
+
+    told = []
+    with recording("error", "skip") as mistakes:
+        for run in (program, stator.compile(program, backend="eager")):
+            LOG.clear()
+            told.append(([run(torch.ones(2), Told()) for _ in range(2)], LOG[:]))
+    assert told[0] == told[1]
+    assert not mistakes
+
+
+def test_lists_of_their_own_that_grow_with_a_number() -> None:
+    """What C makes of a number that varies is looked at, but not by its own methods."""
+
+    class Growing(list[Any]):
+        def __iter__(self) -> Any:
+            LOG.append("iter")
+            return super().__iter__()
+
+        def __len__(self) -> int:
+            LOG.append("len")
+            return super().__len__()
+
+        def __iadd__(self, other: Any) -> Any:
+            return super().__iadd__(other)
+
+    def program(x: Any, own: Any, n: int) -> Any:
+        own += [n * 2]
+        return x + list.__len__(own)
+
+    told = []
+    for run in (program, stator.compile(program, backend="eager")):
+        LOG.clear()
+        own = Growing([1, 2, 3])
+        told.append(([run(torch.ones(3 + n), own, n).tolist() for n in range(5)], LOG[:], list.__len__(own)))
+    assert told[0] == told[1]

@@ -6,12 +6,14 @@ import gc
 import sys
 import weakref
 from collections.abc import Iterable, Iterator
+from types import MemberDescriptorType
 from typing import Any
 
 from stator.frame import UNBOUND, Frame
 from stator.native.ends import endings, ends_with_code, held_by
 from stator.world.generators import SUSPENDED, state_of
 from stator.world.lazy import Lazy
+from stator.world.shadows import fields_of, slot_value
 from stator.world.world import World
 
 MOST_ELSEWHERE = 20_000  # objects among which one is sought that is to live on
@@ -198,9 +200,13 @@ def changed_references(world: World) -> Iterator[tuple[list[Any], list[Any]]]:
                 yield gc.get_referents(record.obj), gc.get_referents(record.inner)
         elif record.before is not None:
             yield gc.get_referents(record.obj), gc.get_referents(record.inner)
-        for old, new, *_ in (record.extra or {}).values() if type(record.extra) is dict else ():
+        for old, new, *rest in (record.extra or {}).values() if type(record.extra) is dict else ():
+            if old is UNBOUND and rest and type(rest[0]) is MemberDescriptorType:  # perhaps written without a look
+                old = slot_value(rest[0], record.obj)
             if old is not new:
                 yield [old], [new]
+    for inner, fields in world.shadow_fields.values():
+        yield [*fields.values()], [*fields_of(inner).values()]
     for namespace in {id(namespace): namespace for namespace in world.namespaces.values()}.values():
         for name, value in namespace.changes():
             yield [namespace.real.get(name)], [value]

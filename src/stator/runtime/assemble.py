@@ -27,6 +27,7 @@ from stator.runtime.drawing import Drawn
 from stator.runtime.overriding import Bare
 from stator.runtime.tensor_host import TensorHost
 from stator.shapes.expressions import NoForm, Text, fold
+from stator.shapes.failing_functions import real_power
 from stator.shapes.float_conditions import COMPARISONS
 from stator.shapes.floats import Reading, TracedFloat
 from stator.shapes.scalar import TracedBool, TracedInt
@@ -326,6 +327,8 @@ class Assembly:
         operands = self.operands(number)
         if number.function is None:
             return f"{name} = {operands[0]}"
+        if number.function is operator.pow and type(number.args[1]) is not TracedInt:
+            return f"{name} = {emitter.constant(real_power)}({', '.join(operands)})"
         sign = SIGNS.get(number.function)
         if sign is not None and len(operands) == 2:
             return f"{name} = {operands[0]} {sign} {operands[1]}"
@@ -353,6 +356,8 @@ class Assembly:
         """
         emitter = Emitter(self.resolve, self.inside)
         emitter.hashes_vary = self.host.hashes_vary or bool(self.host.addresses)
+        for number in self.host.floats.doubtful.values():  # the program may not need them, but would see an error
+            self.float(number)
         conditions = self.conditions()
         self.write_draws(emitter, again is not None or bool(conditions) or self.is_risky())
         self.write_numbers(emitter)

@@ -67,7 +67,7 @@ def compilers_need(host: Any, given: list[Any], made: Any) -> bool:
     """Whether the backend will trace the call, and make a constant of a number in it that varies."""
     if not host.recorder.traces or TracedInt not in map(type, symbolic(given)):
         return False
-    first = made[0] if isinstance(made, (tuple, list)) and made else made
+    first = next(parts(made), None)
     node = getattr(first, "_node", None)
     if node is not None and node.target is operator.getitem:
         node = node.args[0]
@@ -173,9 +173,13 @@ def note_iterator(host: Any, f: Frame, value: Any, before: Set[Any]) -> None:
 
 def is_made_of_tensors(made: Any) -> bool:
     """A tensor, or some of them."""
-    if isinstance(made, (tuple, list)):
-        return all(type(item) is TracedTensor for item in made)
-    return type(made) is TracedTensor
+    return all(type(item) is TracedTensor for item in parts(made))
+
+
+def parts(made: Any) -> Iterator[Any]:
+    """The items of a tuple or list, none of whose methods is asked, or the thing itself."""
+    base = next((base for base in (tuple, list) if issubclass(type(made), base)), None)
+    return iter((made,)) if base is None else base.__iter__(made)
 
 
 def is_made_of_numbers(made: Any) -> bool:

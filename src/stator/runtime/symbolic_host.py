@@ -78,7 +78,10 @@ def call(host: Any, f: Frame, function: Any, args: list[Any], kwargs: dict[str, 
                 return answer
             function = getattr(bound[1].decay(), bound[0])
         row = row_of(function)
-        answer = NotImplemented if row is None or kwargs else row(host, f, args)
+        try:
+            answer = NotImplemented if row is None or kwargs else row(host, f, args)
+        except (ValueError, ArithmeticError):  # of these numbers: C code raises it for the program
+            answer = NotImplemented
         if answer is not NotImplemented:
             if known is not None and type(answer) in (int, float):
                 pinning.note_native(host, f, args, answer, known)

@@ -23,6 +23,7 @@ from stator.shapes import int_functions, ratios, roundings, stairs
 from stator.shapes.alternatives import Alternatives
 from stator.shapes.calculations import CONDITION, FLOAT, Kind, literal, source_of
 from stator.shapes.expressions import NoForm, Text, fold
+from stator.shapes.failing_functions import may_raise
 from stator.shapes.float_conditions import COMPARISONS, Certain, Condition, NoCondition
 from stator.shapes.scalar import TracedBool, TracedInt, is_derived
 
@@ -72,6 +73,7 @@ class Floats:
         self.origin = origin
         self.input = input  # the 0-d tensor of the graph for a float
         self.constants: set[tuple[Path, str, int]] = set()  # floats from outside that were needed as such
+        self.doubtful: dict[int, TracedFloat] = {}  # by id: of functions that raise for some numbers, see may_raise
         self.has_ints = True  # the entry function meets ints where these are symbolic, not symbols of torch
         self.conditions: list[tuple[str, Any, Any, bool]] | None = None  # for the entry function to check
         self.whole: Callable[[Any, TracedFloat], Any]  # the int that a function makes of a float from data
@@ -167,6 +169,7 @@ class TracedFloat:
         pending, seen = [self], {id(self)}
         while pending:
             this = pending.pop()
+            self.floats.doubtful.pop(id(this), None)
             for arg in (this.function.side(),) if type(this.function) is Alternatives else this.args:
                 if type(arg) is TracedFloat and id(arg) not in seen:
                     seen.add(id(arg))
@@ -285,6 +288,9 @@ def calculated(function: Any, *args: Any) -> Any:
             args[1].floats.assume(torch.ne, args[1])
         else:
             args[1].symbols.assume(args[1] != 0)
+    elif data and function is operator.truediv and not bool(args[1]):
+        known = type(args[0]) is TracedFloat and not args[0].mixed  # whatever it is, Python says the same
+        return function(0.0 if known else constant(args[0]), constant(args[1]))
     if function is math.sqrt and depends_on_data(args[0]):
         if type(args[0]) is not TracedInt:
             args[0].floats.assume(torch.ge, args[0])
@@ -296,7 +302,10 @@ def calculated(function: Any, *args: Any) -> Any:
         except Exception:
             value = None
         if type(value) is float:
-            return TracedFloat(floats, value, function, args)
+            made = TracedFloat(floats, value, function, args)
+            if not made.from_data and may_raise(function, args):
+                floats.doubtful[id(made)] = made
+            return made
     return function(*map(constant, args))
 
 

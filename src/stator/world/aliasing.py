@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from stator.guards.check import EQ, IS, SAME
-from stator.guards.path import CONST, Path
+from stator.guards.path import CONST, ITEM, Path
 
 if TYPE_CHECKING:
     from stator.world.record import Record
     from stator.world.world import World
 
-NANS = 1  # no address of a class
+NANS, CELLS = 1, 2  # no addresses of classes
 MOST_WAYS = 4  # to a constant that is to be one object: a number that many modules have is no such thing
 
 # Constants of these types may be equal and yet be two objects.
@@ -123,9 +123,12 @@ class Identities:
                 self.world.guards.add(path, SAME, known.path)
             elif id(type(thing)) in self.classes:
                 groups.setdefault(id(type(thing)), {})[path] = None
+        cells = self.world.cells.values()
+        if any(now is not before for _, _, before, now in cells):
+            groups[CELLS] = {path: None for _, path, _, _ in cells}
         groups[NANS] = {path: None for _, path, _ in self.nans.values()}
         for paths in groups.values():
-            if not all(map(pinned, paths)):
+            if not all(map(pinned, paths)) and not all(map(is_fixed_cell, paths)):
                 self.world.guards.distinct(paths)
         self.guard_attributes({id(record.obj) for record in written})
         self.guard_changed()
@@ -160,3 +163,10 @@ def is_one_of_its_kind(value: Any) -> bool:
 def pinned(path: Path) -> bool:
     """Whether the path is an object itself."""
     return path.accessor is CONST
+
+
+def is_fixed_cell(path: Path) -> bool:
+    """Whether the path leads from a certain function: that has the same cells for ever."""
+    closure = path.parent if path.accessor is ITEM else None
+    function = closure.parent if closure is not None and closure.key == "__closure__" else None
+    return function is not None and function.accessor is CONST

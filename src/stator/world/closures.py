@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from stator import _frames
 from stator._frames import UNBOUND
 from stator.frame import Frame
-from stator.guards.check import EMPTY_CELL
+from stator.guards.check import EMPTY_CELL, SAME
 from stator.guards.path import Path
+from stator.world.aliasing import is_fixed_cell
 from stator.world.hollow_namespaces import as_dict
 
 if TYPE_CHECKING:
@@ -58,7 +59,22 @@ def outside_cell(world: World, f: Frame, cell: Any, slot: int) -> list[Any]:
     known = world.cells.get(id(cell))
     if known is None:
         known = world.enter_cell(cell, world.cell_path(f, cell, slot))
+    if world.cell_ways.get((id(f.function), slot)) is not f.function:
+        one_cell(world, f, slot, known[1])
     return known
+
+
+def one_cell(world: World, f: Frame, slot: int, known: Path) -> None:
+    """A cell that two functions from outside close over is one cell in each call."""
+    function = f.function
+    if world.is_inside_function(function):
+        return
+    world.cell_ways[id(function), slot] = function
+    if f.info.prefix:  # behind a break: its cells are arguments, and each of them is one
+        return
+    way = world.path_of(function).get("__closure__").item(slot - f.info.first_free)
+    if way is not known and not (is_fixed_cell(way) and is_fixed_cell(known)):
+        world.guards.add(way, SAME, known, world.origin())
 
 
 def cell_path(world: World, f: Frame, cell: Any, slot: int) -> Path:

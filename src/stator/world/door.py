@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from stator import _entry, _frames
 from stator.errors import unsupported
 from stator.guards import path as paths
-from stator.guards.check import ALIVE, CODE_IS, EQ, IS, LEN, TYPE_IS, TYPE_VERSION
+from stator.guards.check import ALIVE, CODE_IS, EQ, IS, LEN, SAME, TYPE_IS, TYPE_VERSION
 from stator.world import ambient
 from stator.world.constants import (
     CONSTANT_TYPES,
@@ -164,6 +164,9 @@ def enter_moment(world: World, obj: Any, path: Path) -> Any:
 
 def enter_cell(world: World, obj: Any, path: Path) -> Any:
     world.guards.add(path, TYPE_IS, types.CellType, world.origin())
+    known = world.cells.get(id(obj))
+    if known is not None and known[1] is not path:  # a function that closes over it was there first
+        world.guards.add(path, SAME, known[1], world.origin())
     world.register(obj, path)
     world.outside_cells[id(obj)] = obj
     return obj

@@ -60,13 +60,21 @@ def write_generic(world: World, f: Frame, record: Any, name: str, value: Any) ->
             native(f, _frames.descr_set, found, obj, value)
         return None
     if _frames.instance_dict(obj) is None and not world.has_dict(obj):
-        return write_native(world, f, obj, name, value)
+        return refuse_plainly(f, obj, name, value)
     namespace = world.namespace_of(record, materialise=True)
     if value is UNBOUND and namespace.get(name) is UNBOUND:
         undeletable(f, obj, name)
     world.touch(record)
     namespace.set(name, value)
     return None
+
+
+def refuse_plainly(f: Frame, obj: Any, name: str, value: Any) -> None:
+    """There is no place for the attribute: CPython's words for it, without a `__setattr__` of the user's."""
+    if value is UNBOUND:
+        native(f, object.__delattr__, obj, name)
+    else:
+        native(f, object.__setattr__, obj, name, value)
 
 
 def write_native(world: World, f: Frame, obj: Any, name: str, value: Any) -> None:
