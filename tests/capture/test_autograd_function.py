@@ -376,6 +376,33 @@ def test_what_a_graph_cannot_say_is_a_break(function: Any) -> None:
     seen.clear()
 
 
+class SavesWhatItReturns(Function):
+    """Autograd refuses to save an argument that comes back as it was, where the context is set up separately."""
+
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return x
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad * ctx.saved_tensors[0]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_an_argument_that_is_saved_and_returned(backend: str) -> None:
+    def program(x: Any) -> Any:
+        try:
+            return SavesWhatItReturns.apply(x * 2)
+        except RuntimeError as error:
+            return str(error)
+
+    check(program, leaf(3), backend=backend, fullgraph=False, expect_breaks=None)
+
+
 def test_effects_of_backward_happen_then() -> None:
     def program(x: Any) -> Any:
         log: list[str] = []

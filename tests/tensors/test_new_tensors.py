@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from stator.report import events
 from tests.harness import check
 
 
@@ -108,3 +109,30 @@ def test_what_cannot_be_copied_is_copied_by_python_as_a_whole():
 
     calls = [(torch.randn(n, 3),) for n in (4, 6, 5, 7)]
     check(program, vary=calls, fullgraph=False, expect_graphs=None, expect_recompiles=None, expect_breaks=2)
+
+
+def grown(x, y):
+    y.resize_(x.shape)
+    y.fill_(1)
+    return y.sum(), x * 2
+
+
+def grown_like(x, y):
+    z = x + y.sum()
+    y.resize_as_(x).zero_()
+    return z, y + 1
+
+
+def given_out(x, y):
+    torch.add(x, 1, out=y)
+    return y.sum(), x * 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", [grown, grown_like, given_out], ids=lambda program: program.__name__)
+def test_tensors_from_outside_that_get_more_memory(program, backend):
+    given = [(torch.randn(n, 4), torch.zeros(0)) for n in (3, 5, 2)]
+    breaks = 0 if backend == "eager" else None
+    with events.recording("error") as errors:
+        check(program, vary=given, backend=backend, fullgraph=False, expect_breaks=breaks, expect_recompiles=None)
+    assert not errors

@@ -70,11 +70,11 @@ class Application:
     def forward(self) -> Any:
         """Forward, and the function that sets up the context if there is one, under no_grad."""
         forward, setup = self.member("forward"), self.member("setup_context")
-        separate = setup is not _SingleLevelFunction.setup_context
+        self.separate = setup is not _SingleLevelFunction.setup_context
         enabled = torch.is_grad_enabled()
         torch._C._set_grad_enabled(False)
         try:
-            if not separate:
+            if not self.separate:
                 return self.host.call(self.f, forward, [self.ctx, *self.values], None)
             self.add_defaults(forward)
             raw = self.host.call(self.f, forward, list(self.values), None)
@@ -98,6 +98,15 @@ class Application:
         if not is_traced(output) or any(output is other for other in self.marked("non_differentiable")):
             return False
         return output._meta.dtype.is_floating_point or output._meta.dtype.is_complex
+
+    def is_returned(self, saved: Any, outputs: list[Any]) -> bool:
+        """Whether a saved tensor is an argument that comes back as it was."""
+        dirty = self.marked("dirty_tensors")
+        return (
+            self.place(saved) is not None
+            and any(saved is output for output in outputs)
+            and all(saved is not one for one in dirty)
+        )
 
     def place(self, output: Any) -> int | None:
         """The number of the argument that a result is."""
@@ -168,6 +177,8 @@ class Application:
         saved = [tensor for tensor in self.marked("to_save") if tensor is not None]
         if not all(map(is_traced, saved)):
             raise self.decline("it saves something that is no tensor")
+        if self.separate and any(self.is_returned(one, tensors) for one in saved):
+            raise self.decline("it saves an argument that it returns, which `setup_context` must not")
         if getattr(self.cls, "boxed_grads_call", False):
             raise self.decline("backward takes a list")
         return saved

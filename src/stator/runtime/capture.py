@@ -459,7 +459,7 @@ class Capture:
 
     def needs_histories(self, result: Any, outputs: Any) -> bool:
         """Whether autograd, or what follows a break, looks at the history of single results."""
-        if are_sealed(outputs) or inference_blocks.are_saved(self.host, outputs):
+        if are_sealed(outputs, self.host.recorder) or inference_blocks.are_saved(self.host, outputs):
             return True
         old_hooks = self.host.below is not None and self.host.below.old_hooks
         return type(result) is Break and are_asked_for(result, outputs, old_hooks)

@@ -13,11 +13,13 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import torch
+from torch.autograd.grad_mode import _enter_inference_mode
 
 from stator import _frames
 from stator.code.decode import units
 from stator.code.hidden import is_hooked_call, is_module_call
 from stator.code.resume import jump_target
+from stator.tensors.recorder import Recorder
 from stator.tensors.traced import TracedTensor
 from stator.world.lazy import Lazy
 
@@ -55,20 +57,28 @@ def are_asked_for(found: Any, outputs: Any, old_hooks: bool) -> bool:
     return False
 
 
-def are_sealed(outputs: Any) -> bool:
-    """Whether autograd refuses to use or to write to some of the results, which it would not if a trace gave them.
+def are_sealed(outputs: Any, recorder: Recorder) -> bool:
+    """Whether some of the results are views that autograd takes for others than those a trace would give.
 
-    Views made without gradients, and of several views of what was written to since.
+    Views made without gradients, and of several views of what was written to since. A trace makes views of its inputs
+    anew behind the graph, in the grad mode of the call; in inference mode they know of no gradients.
     """
-    for one in outputs:
-        if type(one) is not TracedTensor or one._sealed is None or not one._family:
-            continue
-        base = one._family[0]()
-        if base is None or base._meta.leaf or not base._meta.requires_grad:
-            continue
-        if one._meta.leaf or one._sealed != len(one._storage.writes):
-            return True
-    return False
+    return any(type(one) is TracedTensor and bool(one._family) and is_sealed(one, recorder) for one in outputs)
+
+
+def is_sealed(view: TracedTensor, recorder: Recorder) -> bool:
+    base = view._family[0]() if view._family else None
+    if base is None or base is view or not base._meta.requires_grad:
+        return False
+    start = recorder.state.start
+    if start.inference or recorder.graph.find_nodes(op="call_function", target=_enter_inference_mode):
+        return True
+    return view._meta.leaf == start.grad or is_stale(view)
+
+
+def is_stale(view: TracedTensor) -> bool:
+    """Whether somebody has written to the memory of a view that autograd keeps as it is."""
+    return view._sealed is not None and view._sealed != len(view._storage.writes)
 
 
 def has_hooks(frame: Any, values: list[Any]) -> bool:

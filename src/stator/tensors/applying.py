@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from stator.tensors.data import is_replaced
@@ -49,6 +50,9 @@ def apply(
         raise UnsupportedOp(describe(target.func), "it warns while the program has filters of its own", "native-effect")
     if plan.in_kernel and recorder.traces and recorder.may_break():
         raise UnsupportedOp(describe(target.func), "its kernel warns", "native-effect")
+    if recorder.traces and (target.name in _RESIZING or "out" in kwargs):
+        for index, meta in plan.updates:
+            _check_growth(recorder, target, tensors[index], meta)
     for index in {*plan.mutated, *(index for index, _ in plan.updates)}:
         recorder.doubts.look(tensors[index])
     for index in plan.mutated:
@@ -123,6 +127,17 @@ def _check_sealed(target: Target, plan: Plan, tensors: list[TracedTensor]) -> No
         stale = traced._meta.requires_grad and traced._sealed != len(traced._storage.writes)
         if stale or index in plan.mutated:
             raise OpFailed(RuntimeError(SEALED), describe(target.func))
+
+
+_RESIZING = frozenset({"resize_", "resize_as_"})
+
+
+def _check_growth(recorder: Recorder, target: Target, traced: TracedTensor, meta: Any) -> None:
+    """AOTAutograd gives a tensor from outside the sizes that it gets in a graph, but not the memory for them."""
+    sizes = (*traced._meta.size, *meta.size)
+    is_less = all(type(size) is int for size in sizes) and prod(meta.size) <= prod(traced._meta.size)
+    if not is_less and recorder._inputs.within(traced._storage):
+        raise UnsupportedOp(describe(target.func), "a tensor from outside gets other memory", "tensor-metadata")
 
 
 def _check_inner(recorder: Recorder, target: Target, plan: Plan, tensors: list[TracedTensor]) -> None:
