@@ -359,6 +359,21 @@ def test_groups_of_images_of_one_pixel(program):
     assert report.gained("frames_captured") == 2
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_groups_behind_a_convolution(stride):
+    """How long a row is then is calculated; each batch will do that leaves more than a single value."""
+    weight = torch.randn(8, 3, 5)
+    calls = [(torch.randn(size), weight) for size in [(2, 3, 20), (3, 3, 24), (1, 3, 20), (1, 3, 13), (4, 3, 5)]]
+    report = check(
+        lambda x, weight: F.group_norm(F.conv1d(x, weight, stride=stride), 8) * 2,
+        vary=calls,
+        expect_recompiles=None,
+        expect_graphs=None,
+        tolerance=1e-6,
+    )
+    assert report.gained("frames_captured") == 2
+
+
 def test_a_group_of_one_value_is_refused():
     sizes = [(2, 8, 4, 4), (3, 8, 5, 6), (1, 8, 1, 1), (1, 8, 2, 1)]
     calls = [(torch.randn(size),) for size in sizes]

@@ -224,6 +224,8 @@ def env_class() -> Any:
             if not arbitrary or self._maybe_evaluate_static(expr) is not None:
                 return False
             left, right = (side.xreplace(self.backed_var_to_val) for side in expr.args)
+            if not left.is_number or not right.is_number:  # its hint is a compiler's, not of this call
+                return False
             return bool(left > 1 if _asks_for_several(expr) else left != right)
 
         @contextmanager
