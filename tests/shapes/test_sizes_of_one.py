@@ -374,6 +374,18 @@ def test_groups_behind_a_convolution(stride):
     assert report.gained("frames_captured") == 2
 
 
+def affine(x, scale):
+    """As image models scale patches, where the batch is not the first that lies in memory."""
+    patches = torch.addcmul(scale * 0.5, scale, x.flatten(2).transpose(1, 2))
+    return torch.addcmul(patches, scale, patches.transpose(1, 2).relu().transpose(1, 2), value=2)
+
+
+def test_a_batch_of_one_is_scaled():
+    calls = [(torch.randn(size), torch.randn(1, 1, 8)) for size in [(2, 8, 2, 2), (3, 8, 2, 3), (1, 8, 2, 2)]]
+    report = check(affine, vary=calls, expect_recompiles=None, expect_graphs=None)
+    assert report.gained("frames_captured") == 2
+
+
 def test_a_group_of_one_value_is_refused():
     sizes = [(2, 8, 4, 4), (3, 8, 5, 6), (1, 8, 1, 1), (1, 8, 2, 1)]
     calls = [(torch.randn(size),) for size in sizes]
