@@ -357,6 +357,33 @@ def test_groups_of_images_of_one_pixel(program):
     assert report.gained("frames_captured") == 2
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_groups_behind_a_convolution(stride):
+    """How long a row is then is calculated; each batch will do that leaves more than a single value."""
+    weight = torch.randn(8, 3, 5)
+    calls = [(torch.randn(size), weight) for size in [(2, 3, 20), (3, 3, 24), (1, 3, 20), (1, 3, 13), (4, 3, 5)]]
+    report = check(
+        lambda x, weight: F.group_norm(F.conv1d(x, weight, stride=stride), 8) * 2,
+        vary=calls,
+        expect_recompiles=None,
+        expect_graphs=None,
+        tolerance=1e-6,
+    )
+    assert report.gained("frames_captured") == 2
+
+
+def affine(x, scale):
+    """As image models scale patches, where the batch is not the first that lies in memory."""
+    patches = torch.addcmul(scale * 0.5, scale, x.flatten(2).transpose(1, 2))
+    return torch.addcmul(patches, scale, patches.transpose(1, 2).relu().transpose(1, 2), value=2)
+
+
+def test_a_batch_of_one_is_scaled():
+    calls = [(torch.randn(size), torch.randn(1, 1, 8)) for size in [(2, 8, 2, 2), (3, 8, 2, 3), (1, 8, 2, 2)]]
+    report = check(affine, vary=calls, expect_recompiles=None, expect_graphs=None)
+    assert report.gained("frames_captured") == 2
+
+
 def test_a_group_of_one_value_is_refused():
     sizes = [(2, 8, 4, 4), (3, 8, 5, 6), (1, 8, 1, 1), (1, 8, 2, 1)]
     calls = [(torch.randn(size),) for size in sizes]

@@ -124,6 +124,13 @@ def flag(rng):
     return rng.random() < 0.5
 
 
+def of_three(rng):
+    size = sizes(rng)
+    first, *others = (tensor(rng, fitting(rng, size), some(rng, None, torch.float32)) for _ in range(3))
+    options = {} if flag(rng) else {"value": some(rng, 2, 0.5)}
+    return some(rng, torch.addcmul, torch.addcdiv), (first, *others), options
+
+
 def where(rng):
     size = sizes(rng)
     condition = tensor(rng, fitting(rng, size), some(rng, torch.bool, torch.bool, torch.bool, torch.int64))
@@ -455,6 +462,7 @@ CASES = {
     **{f.__name__: unary(f) for f in (T.exp, T.log, T.rsqrt, torch.tanh, T.sigmoid, T.cos, T.erf, T.reciprocal)},
     **{f"to {f.__name__}": unary(f) for f in (T.float, T.double, T.half, T.bfloat16, T.long, T.int, T.bool)},
     "gelu": unary(F.gelu, args(), args(approximate="tanh"), args(approximate="nonsense")),
+    "of_three": of_three,
     "where": where,
     "masked_fill": masked_fill,
     "clamp": unary(T.clamp, args(number), args(min=number), args(number, number)),

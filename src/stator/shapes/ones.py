@@ -170,8 +170,9 @@ class Ones:
 
 
 def _is_about_product(a: Number, b: Number) -> bool:
-    """Whether a product of several sizes is compared with one, or how much it exceeds one with zero."""
-    if type(a) is int or type(b) is not int or a.terms.get((), 0) - b != -1:
+    """Whether a product of several numbers, as `n * m` or `n * (k + 1)`, is compared with one."""
+    difference = polynomial.subtract(a, b)
+    if type(difference) is int or abs(difference.terms.get((), 0)) != 1:
         return False
-    monomials = [monomial for monomial in a.terms if monomial]
-    return len(monomials) == 1 and len(monomials[0]) > 1 and a.terms[monomials[0]] == 1
+    first, *others = (frozenset(monomial) for monomial in difference.terms if monomial)
+    return bool(first.intersection(*others)) if others else max(map(len, difference.terms)) > 1

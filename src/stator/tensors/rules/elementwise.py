@@ -176,6 +176,12 @@ def _where(condition: Any, a: Any, b: Any) -> Fresh:
     return _common(condition, *brought, dtype=dtype)
 
 
+def _of_three(a: Meta, b: Meta, c: Meta, *, value: Any = 1) -> Fresh:
+    need(all(is_meta(x) and x.dtype is a.dtype for x in (a, b, c)) and a.dtype in FLOATS)
+    need(type(value) in (int, float))
+    return _common(a, b, c, dtype=a.dtype)
+
+
 def _masked_fill(meta: Meta, mask: Meta, value: Any) -> Fresh:
     """A contiguous copy in any case, which is filled then."""
     need(meta.dtype in FLOATS and is_meta(mask) and mask.dtype is torch.bool and is_number(value))
@@ -259,6 +265,7 @@ _ROWS: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = (
     (_gelu, (F.gelu,)),
     (_prelu, (torch.prelu,)),
     (_where, (torch.where,)),
+    (_of_three, (torch.addcmul, torch.addcdiv, _T.addcmul, _T.addcdiv)),
     (_masked_fill, (_T.masked_fill, torch.masked_fill)),
     (_clamp, (_T.clamp, torch.clamp)),
     (_dropout, (F.dropout,)),
