@@ -56,9 +56,7 @@ class World:
         self.inside_namespaces: dict[int, Any] = {}
         self.watched: list[type] = []
         self.cells: dict[int, list[Any]] = {}  # outside cells: [cell, path, value before, value now]
-        self.cell_ways: dict[
-            tuple[int, int], Any
-        ] = {}  # functions, by address and slot, whose cells are known to be one
+        self.cell_ways: dict[tuple[int, int], Any] = {}  # by address and slot: functions whose cells are known
         self.changed: dict[int, Path] = {}  # containers that change in other ways than a shadow shows, by address
         self.touched: dict[int, Record] = {}  # outside instances written to, in first-write order
         self.shadow_fields: dict[int, tuple[Any, dict[Any, Any]]] = {}  # shadow -> (it, its attributes as imported)
