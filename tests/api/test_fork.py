@@ -1,5 +1,6 @@
 """A process that forks while another thread compiles: the child has neither the thread nor its locks."""
 
+import gc
 import os
 import signal
 import threading
@@ -56,6 +57,31 @@ def test_another_thread_compiles():
         thread.join()
     assert not torch.compiler.is_compiling()
     assert compiled(torch.ones(3)).tolist() == [3.0, 3.0, 3.0]
+
+
+def test_another_thread_captures():
+    begun, go_on = threading.Event(), threading.Event()
+
+    @stator.assume_constant_result
+    def slow():
+        begun.set()
+        go_on.wait(PATIENCE)
+        return 2
+
+    compiled = stator.compile(lambda x: x * slow(), backend="eager")
+    before = gc.get_threshold()
+    thread = threading.Thread(target=compiled, args=(torch.ones(3),))
+    thread.start()
+    begun.wait(PATIENCE)
+    pid = os.fork()
+    if not pid:
+        os._exit(0 if gc.get_threshold() == before and gc.isenabled() else 1)
+    try:
+        assert exit_code(pid) == 0
+    finally:
+        go_on.set()
+        thread.join()
+    assert gc.get_threshold() == before
 
 
 def test_a_program_that_forks():

@@ -297,3 +297,27 @@ def refused(x: Any) -> Any:
 def test_type_errors_in_operators() -> None:
     x = torch.ones(2).as_subclass(Metres)
     assert repr(stator.compile(refused, backend="eager")(x)) == repr(refused(x))
+
+
+def test_recompiling_does_not_ask_the_class() -> None:
+    """Which sizes are one is found out without its `__torch_function__`."""
+    asked: list[Any] = []
+
+    class Watching(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            asked.append(func)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    def program(x: Any) -> Any:
+        return x * 2 if x.shape[0] > 4 else x + 1
+
+    compiled = stator.compile(program, backend="eager")
+    for count in (3, 2, 6, 1, 7):
+        x = torch.ones(count, 2).as_subclass(Watching)
+        asked.clear()
+        program(x)
+        wanted = [*asked]
+        asked.clear()
+        compiled(x)
+        assert asked == wanted

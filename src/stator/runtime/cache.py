@@ -238,7 +238,9 @@ class Cache:
                     self.learned.observe(entry.guards, call.values, entry.light)
                 self.learned.see_classes(entry.classes)
             relations = [failure.key for failure in failures if failure.check is RELATION]
-            if any(is_about_one(relation, call.values) for relation in relations):  # it may have been asked
+            with torch._C.DisableTorchFunction():
+                about_one = any(is_about_one(relation, call.values) for relation in relations)
+            if about_one:  # it may have been asked
                 self.learned.guesses.give_up_ones()
             events.emit("recompile", name=call.name, code=call.code, reasons=reasons)
             return True

@@ -91,6 +91,7 @@ from stator.runtime.histories import are_asked_for, are_sealed
 from stator.runtime.learned import Learned
 from stator.runtime.tail import GoingOn, tail
 from stator.runtime.tensor_host import TensorHost
+from stator.runtime.turns import TURN
 from stator.runtime.unneeded import spared
 from stator.shapes.policy import Policy
 from stator.tensors.traced import TracedTensor
@@ -99,6 +100,16 @@ from stator.world.class_contents import ClassContents
 forking.in_child(_frames.forget_threads)
 _frames.set_own_folder(os.path.dirname(stator.__file__) + os.sep)
 _frames.set_own_error(StatorError)
+
+COLLECTING: list[tuple[int, int, int]] = []  # the thresholds before captures that are going on, one within the other
+
+
+@forking.in_child
+def collect_in_child() -> None:
+    """A child whose parent captured in another thread collects objects as that one would."""
+    if COLLECTING and not TURN._is_owned():
+        gc.set_threshold(*COLLECTING[0])
+        COLLECTING.clear()
 
 
 @dataclass(eq=False)
@@ -221,10 +232,12 @@ class Capture:
         """
         thresholds = self.maker.thresholds = gc.get_threshold()
         try:
+            COLLECTING.append(thresholds)
             gc.set_threshold(0)
             return self.found_entry(going_on)
         finally:
             gc.set_threshold(*thresholds)
+            del COLLECTING[-1:]
 
     def found_entry(self, going_on: GoingOn | None) -> Entry:
         started = time.perf_counter()
