@@ -35,9 +35,8 @@ def check_twin(name: str, leaves: Leaves, args: Any, kwargs: Any, written: froze
     if moved != written or not _same(made, result, fakes, type(result) is New):
         raise UnsupportedOp(name, "torch's numpy gives another type or layout, or other memory", "tensor-numpy")
     if type(result) is New and (made.stride() != result.meta.stride or (result.alias is None and 1 in made.shape)):
-        leaves.kinds += laid_out(
-            result.meta.stride
-        )  # what a kernel gives along single elements may not be what is told
+        # what a kernel gives along single elements may not be what is told
+        leaves.kinds += laid_out(result.meta.stride)
 
 
 def _hidden_error(name: str, leaves: Leaves, args: Any, result: Any) -> str | None:
